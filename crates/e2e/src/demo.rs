@@ -48,6 +48,8 @@ pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 pub struct DemoOptions {
     /// `--nodes`.
     pub nodes: u16,
+    /// `--nodes-per-machine`.
+    pub nodes_per_machine: u16,
     /// `--device-size`.
     pub device_size: &'static str,
     /// `--cache`, unless the binary is one that has none.
@@ -64,6 +66,7 @@ impl Default for DemoOptions {
     fn default() -> Self {
         Self {
             nodes: 3,
+            nodes_per_machine: 1,
             device_size: "16GiB",
             cache: Some("16MiB"),
             volumes: vec!["demo:4GiB:mirror2"],
@@ -195,6 +198,11 @@ impl Demo {
         };
         option("dir", self.directory().display().to_string());
         option("nodes", self.options.nodes.to_string());
+        // Earlier binaries know no machines.
+        if self.options.nodes_per_machine > 1 {
+            let count = self.options.nodes_per_machine;
+            option("nodes-per-machine", count.to_string());
+        }
         option("portal-port", self.ports.portal.to_string());
         option("api-port", self.ports.api.to_string());
         option("device-size", self.options.device_size.to_owned());

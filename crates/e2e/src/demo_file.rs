@@ -34,6 +34,8 @@ pub struct DemoNode {
     pub name: String,
     /// Its process.
     pub pid: u32,
+    /// Its machine, if that has several.
+    pub failure_domain: Option<String>,
     /// Where initiators reach it.
     pub portal: SocketAddr,
     /// URL of its API.
@@ -268,7 +270,7 @@ mod tests {
         "nodes": [
             {"name": "n1", "pid": 4711, "portal": "127.0.0.1:3260", "api": "http://127.0.0.1:7461",
              "command": ["/bin/holdfast", "node", "--config", "/d/n1/node.toml"]},
-            {"name": "n2", "pid": 4712, "portal": "127.0.0.1:3261", "api": "http://127.0.0.1:7462",
+            {"name": "n2", "pid": 4712, "failure_domain": "m1", "portal": "127.0.0.1:3261", "api": "http://127.0.0.1:7462",
              "command": ["/bin/holdfast", "node", "--config", "/d/n2/node.toml"], "more": 1}],
         "volumes": [{"name": "demo", "target": "iqn.2026-11.io.holdfast:demo", "lun": 0,
             "bytes": 4294967296, "policy": "mirror2"}]}"#;
@@ -278,6 +280,8 @@ mod tests {
         let file = DemoFile::parse(EXAMPLE).unwrap();
         assert_eq!(file.node("n2").unwrap().portal.port(), 3261);
         assert_eq!(file.volume("demo").unwrap().bytes, 4 << 30);
+        assert_eq!(file.nodes[0].failure_domain, None);
+        assert_eq!(file.nodes[1].failure_domain.as_deref(), Some("m1"));
         assert!(file.node("n3").is_err());
     }
 

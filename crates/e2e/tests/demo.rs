@@ -1,5 +1,6 @@
 //! The contract of the command line that is about processes: who starts, adopts and stops whom.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -317,6 +318,56 @@ fn a_volume_grows_while_it_is_used() {
         let smaller = fails(FAILED, &["--api", &api, "volume", "grow", "demo", "8GiB"])?;
         ensure!(smaller.contains("9GiB"), "it said {smaller}");
         ensure!(demo.volume("demo")?.slices.len() == 3, "three slices");
+        Ok(())
+    });
+}
+
+/// No two copies are on one machine: one may die with all its nodes.
+#[test]
+fn a_machine_dies_with_all_its_nodes() {
+    let options = DemoOptions {
+        nodes: 4,
+        nodes_per_machine: 2,
+        volumes: vec!["demo:24GiB:mirror2"],
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
+        let nodes = demo.file().nodes.clone();
+        let domains: Vec<_> = nodes.iter().map(|it| it.failure_domain.clone()).collect();
+        let [one, two] = ["m1", "m2"].map(|it| Some(it.to_owned()));
+        ensure!(
+            domains == [one.clone(), one, two.clone(), two],
+            "{domains:?}"
+        );
+        demo.wait_until_whole("demo", READY_WITHIN)?;
+        let volume = demo.volume("demo")?;
+        for slice in &volume.slices {
+            let machines = slice.in_sync.iter().map(|name| {
+                let node = demo.file().node(name)?;
+                Ok(node.failure_domain.clone())
+            });
+            let machines: BTreeSet<_> = machines.collect::<Result<_>>()?;
+            ensure!(machines.len() == 2, "a machine has both copies: {slice:?}");
+        }
+        // Each leads as much: the nodes of a machine, too.
+        for node in &nodes {
+            let primaries = volume.primaries();
+            let leads = primaries.iter().filter(|it| **it == node.name).count();
+            ensure!((1..=2).contains(&leads), "{} leads {leads} of 6", node.name);
+        }
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), LoadConfig::default());
+        load.wait_for(500)?;
+        for node in &nodes[..2] {
+            demo.kill(&node.name)?;
+        }
+        load.wait_for(500)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        for node in &nodes[..2] {
+            demo.start_node(&node.name)?;
+        }
+        demo.wait_until_whole("demo", READY_WITHIN)?;
         Ok(())
     });
 }

@@ -47,9 +47,14 @@ pub(crate) struct DemoOptions {
     /// Where everything is kept [default: holdfast/demo in the user's state directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How many nodes, 1 to 7 [default: 3, or as many as there are]
+    /// How many nodes, 1 to 7 [default: those of 3 machines, or as many as there are]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u16>,
+    /// How many of them are one machine, and so one failure domain: no two copies of anything are there
+    /// [default: 1, or as at the first start]
+    #[arg(long, value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+    nodes_per_machine: Option<u16>,
     /// The first node's portal; the others follow
     #[arg(long, default_value_t = 3260, value_name = "PORT",
           value_parser = clap::value_parser!(u16).range(1..))]

@@ -66,6 +66,11 @@ fn what_makes_no_sense_ends_with_2() {
         "demo --volume a:1GiB:none --volume a:2GiB:none",
         "demo --nodes 1 --volume a:1GiB:mirror2",
         "demo --nodes 3 --volume a:1GiB:mirror4",
+        "demo --nodes-per-machine 0",
+        "demo --nodes-per-machine 8",
+        "demo --nodes 5 --nodes-per-machine 2",
+        "demo --nodes 4 --nodes-per-machine 2 --volume a:1GiB:mirror3",
+        "demo --nodes-per-machine 4 --volume a:1GiB:mirror2",
         "demo --portal-port 7460",
         "demo --api-port 65500",
         "demo --device-size much",
@@ -394,6 +399,12 @@ fn what_was_first_told_holds() {
     let talk = fails(&[&start[..], &["--nodes", "3"]].concat());
     assert!(
         talk.contains("has 4 nodes") && talk.contains("--fresh --nodes 3"),
+        "{talk}"
+    );
+    let talk = fails(&[&start[..], &["--nodes-per-machine", "2"]].concat());
+    assert!(
+        talk.contains("has 1 node on each machine")
+            && talk.contains("--fresh --nodes-per-machine 2"),
         "{talk}"
     );
     let talk = fails(&[&start[..], &["--device-size", "3GiB"]].concat());

@@ -16,6 +16,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use super::layout::MetadataKind;
+use super::settings::Settings;
 use crate::failure::Failure;
 
 const MARKER_FILE: &str = ".holdfast-demo";
@@ -36,11 +37,27 @@ pub(crate) struct Marker {
     pub(crate) cluster: ClusterId,
     /// How many nodes it has.
     pub(crate) nodes: u16,
+    /// How many of them are on each machine.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(crate) nodes_per_machine: u16,
     /// The size of each node's device.
     pub(crate) device_bytes: u64,
     /// What keeps the metadata.
     #[serde(default, skip_serializing_if = "MetadataKind::is_embedded")]
     pub(crate) metadata: MetadataKind,
+}
+
+/// What markers do not say: so they were before there was anything else.
+const fn one() -> u16 {
+    1
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_one(count: &u16) -> bool {
+    *count == one()
 }
 
 /// A directory that is ours for as long as this lives.
@@ -92,12 +109,7 @@ impl Claim {
     }
 
     /// Makes the directory a demo's, or has its marker say how many nodes there are now.
-    pub(crate) fn mark(
-        &mut self,
-        nodes: u16,
-        device_bytes: u64,
-        metadata: MetadataKind,
-    ) -> Result<&Marker, Failure> {
+    pub(crate) fn mark(&mut self, nodes: u16, settings: &Settings) -> Result<&Marker, Failure> {
         let cluster = match &self.marker {
             Some(marker) => marker.cluster,
             None => random_cluster().map_err(|error| Failure::new(format!("start: {error}")))?,
@@ -106,8 +118,9 @@ impl Claim {
             schema: SCHEMA,
             cluster,
             nodes,
-            device_bytes,
-            metadata,
+            nodes_per_machine: settings.layout.nodes_per_machine(),
+            device_bytes: settings.device_bytes,
+            metadata: settings.layout.metadata_kind(),
         };
         if self.marker.as_ref() != Some(&marker) {
             write_marker(&self.path, &marker).map_err(|error| {
@@ -281,11 +294,18 @@ fn random_cluster() -> io::Result<ClusterId> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::Layout;
     use super::super::process::FORKING;
     use super::*;
 
     fn mark(claim: &mut Claim, nodes: u16) -> Result<&Marker, Failure> {
-        claim.mark(nodes, 1 << 30, MetadataKind::Etcd)
+        let layout = Layout::new(Path::new("/d"), 6, 3260, 7460).grouping(2);
+        let settings = Settings {
+            layout: layout.keeping(MetadataKind::Etcd, None),
+            device_bytes: 1 << 30,
+            volumes: Vec::new(),
+        };
+        claim.mark(nodes, &settings)
     }
 
     #[test]
@@ -296,6 +316,7 @@ mod tests {
         let mut claim = Claim::take(&path).unwrap();
         assert_eq!(claim.marker(), None);
         let marker = mark(&mut claim, 3).unwrap().clone();
+        assert_eq!((marker.nodes, marker.nodes_per_machine), (3, 2));
         let second = Claim::take(&path).unwrap_err().to_string();
         assert!(
             second.contains(&format!("in use by process {}", std::process::id())),
@@ -305,6 +326,18 @@ mod tests {
         let mut claim = Claim::take(&path).unwrap();
         assert_eq!(claim.marker(), Some(&marker));
         assert_eq!(mark(&mut claim, 4).unwrap().cluster, marker.cluster);
+    }
+
+    #[test]
+    fn a_marker_without_machines_has_a_node_on_each() {
+        let _nobody_forks = FORKING.blocking_lock();
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"schema":1,"cluster":"00000000000000000000000000000007","nodes":3,"device_bytes":1}"#;
+        fs::write(folder.path().join(MARKER_FILE), text).unwrap();
+        let claim = Claim::take(folder.path()).unwrap();
+        let marker = claim.marker().unwrap();
+        assert_eq!(marker.nodes_per_machine, 1);
+        assert_eq!(serde_json::to_string(marker).unwrap(), text);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct DemoFile {
 pub(crate) struct DemoNode {
     pub(crate) name: String,
     pub(crate) pid: u32,
+    /// With which others it fails: those that say the same; null for none.
+    pub(crate) failure_domain: Option<String>,
     /// Where initiators reach it, `127.0.0.1:PORT`.
     pub(crate) portal: String,
     /// URL of its API.
@@ -76,6 +78,7 @@ mod tests {
             nodes: vec![DemoNode {
                 name: "n1".to_owned(),
                 pid: 7,
+                failure_domain: Some("m1".to_owned()),
                 portal: "127.0.0.1:3260".to_owned(),
                 api: "http://127.0.0.1:7461".to_owned(),
                 command: vec!["/bin/holdfast".to_owned(), "node".to_owned()],
@@ -93,7 +96,7 @@ mod tests {
             serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let expected: serde_json::Value = serde_json::from_str(
             r#"{"api":"http://127.0.0.1:7460","token":null,"ca":null,
-                "nodes":[{"name":"n1","pid":7,"portal":"127.0.0.1:3260",
+                "nodes":[{"name":"n1","pid":7,"failure_domain":"m1","portal":"127.0.0.1:3260",
                           "api":"http://127.0.0.1:7461","command":["/bin/holdfast","node"]}],
                 "volumes":[{"name":"demo","target":"iqn.2026-11.io.holdfast:demo","lun":0,
                             "bytes":4096,"policy":"mirror2"}]}"#,

@@ -69,6 +69,7 @@ pub(crate) struct Use {
 pub(crate) struct Layout {
     directory: PathBuf,
     nodes: u16,
+    nodes_per_machine: u16,
     portal_port: u16,
     api_port: u16,
     metadata: MetadataKind,
@@ -84,11 +85,25 @@ impl Layout {
         Self {
             directory: directory.to_owned(),
             nodes,
+            nodes_per_machine: 1,
             portal_port,
             api_port,
             metadata: MetadataKind::Embedded,
             etcd: None,
             cache_bytes: CACHE_BYTES_MAX,
+        }
+    }
+
+    /// With so many nodes on each machine; there are as many on all.
+    pub(crate) fn grouping(self, nodes_per_machine: u16) -> Self {
+        assert!(nodes_per_machine > 0, "a machine has a node");
+        assert!(
+            self.nodes.is_multiple_of(nodes_per_machine),
+            "every machine has as many"
+        );
+        Self {
+            nodes_per_machine,
+            ..self
         }
     }
 
@@ -156,6 +171,10 @@ impl Layout {
         Ok(())
     }
 
+    pub(crate) fn nodes_per_machine(&self) -> u16 {
+        self.nodes_per_machine
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -167,6 +186,12 @@ impl Layout {
 
     pub(crate) fn node_name(node: NodeId) -> String {
         format!("n{}", node.0)
+    }
+
+    /// What a node fails with: its machine, where that has others. They follow each other.
+    pub(crate) fn failure_domain(&self, node: NodeId) -> Option<String> {
+        let machine = (node.0 - 1) / self.nodes_per_machine + 1;
+        (self.nodes_per_machine > 1).then(|| format!("m{machine}"))
     }
 
     pub(crate) fn node_directory(&self, node: NodeId) -> PathBuf {
@@ -296,7 +321,7 @@ impl Layout {
             cluster,
             node,
             name: Self::node_name(node),
-            failure_domain: None,
+            failure_domain: self.failure_domain(node),
             portal: endpoint(self.node_portal(node)),
             peers: endpoint(self.node_peers(node)),
             api: endpoint(self.node_api(node)),
@@ -350,6 +375,19 @@ mod tests {
         let config = layout.node_config(ClusterId(7), last, 1 << 30);
         assert_eq!(config.check(), Ok(()));
         assert_eq!(config.devices[0].path, Path::new("/d/n3/device"));
+        assert_eq!(config.failure_domain, None);
+    }
+
+    #[test]
+    fn nodes_of_a_machine_say_so() {
+        let layout = Layout::new(Path::new("/d"), 6, 3260, 7460).grouping(2);
+        let configs = layout.nodes().map(|node| {
+            let config = layout.node_config(ClusterId(7), node, 1 << 30);
+            assert_eq!(config.check(), Ok(()));
+            config.failure_domain.unwrap()
+        });
+        let domains: Vec<String> = configs.collect();
+        assert_eq!(domains, ["m1", "m1", "m2", "m2", "m3", "m3"]);
     }
 
     #[test]

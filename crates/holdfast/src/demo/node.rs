@@ -33,6 +33,7 @@ pub(crate) struct DemoProcess {
     name: String,
     directory: PathBuf,
     talk: PathBuf,
+    failure_domain: Option<String>,
     command: Vec<String>,
     portal: String,
     api: String,
@@ -75,6 +76,7 @@ impl DemoProcess {
             name: Layout::node_name(node),
             directory: layout.node_directory(node),
             talk: layout.node_talk_path(node),
+            failure_domain: layout.failure_domain(node),
             command: vec![
                 text(program)?,
                 "node".to_owned(),
@@ -118,6 +120,7 @@ impl DemoProcess {
         DemoNode {
             name: self.name.clone(),
             pid: self.pid,
+            failure_domain: self.failure_domain.clone(),
             portal: self.portal.clone(),
             api: self.api.clone(),
             command: self.command.clone(),

@@ -63,8 +63,7 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     }
     let nodes = settings.layout.nodes().count() as u16;
     let nodes_before = kept.as_ref().map_or(nodes, |kept| kept.nodes);
-    let metadata = settings.layout.metadata_kind();
-    let marked = claim.mark(nodes_before, settings.device_bytes, metadata)?;
+    let marked = claim.mark(nodes_before, &settings)?;
     let cluster = marked.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
@@ -80,7 +79,7 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
         return Err(failure);
     }
     if nodes > nodes_before {
-        claim.mark(nodes, settings.device_bytes, metadata)?;
+        claim.mark(nodes, &settings)?;
         output.talk(&format!(
             "the demo had {nodes_before} nodes: it has {nodes} from now on"
         ));

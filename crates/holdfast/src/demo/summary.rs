@@ -2,6 +2,8 @@
 //!
 //! Invariant: it says nothing that `demo.json` does not.
 
+use std::collections::BTreeMap;
+
 use holdfast_model::ByteSize;
 
 use super::file::DemoFile;
@@ -40,6 +42,10 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
         table(["NODE", "PROCESS", "PORTAL", "API"], &nodes),
         table(["VOLUME", "SIZE", "POLICY", "TARGET"], &volumes),
     );
+    let machines = machines(file);
+    if !machines.is_empty() {
+        text.push_str(&format!("\nmachines    {}\n", machines.join(", ")));
+    }
     if let (Some(node), Some(volume)) = (file.nodes.first(), file.volumes.first()) {
         let image = format!("iscsi://{}/{}/{}", node.portal, volume.target, volume.lun);
         text.push_str(&format!("\nuse it      qemu-img info {image}\n"));
@@ -56,4 +62,18 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
     text.push_str(&format!("look at it  holdfast status{api}\n"));
     text.push_str("stop it     Ctrl-C\n");
     text
+}
+
+/// The machines that have several nodes, each with these.
+fn machines(file: &DemoFile) -> Vec<String> {
+    let nodes = file.nodes.iter();
+    let nodes = nodes.filter_map(|node| Some((node.failure_domain.as_ref()?, &node.name)));
+    let mut machines: BTreeMap<&String, Vec<&str>> = BTreeMap::new();
+    for (machine, node) in nodes {
+        machines.entry(machine).or_default().push(node);
+    }
+    let machines = machines.into_iter();
+    machines
+        .map(|(machine, nodes)| format!("{machine} ({})", nodes.join(" ")))
+        .collect()
 }
