@@ -4,6 +4,7 @@
 extern crate std;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::format;
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
@@ -537,4 +538,69 @@ fn with_any_domains_all_comes_to_rest_apart() {
         shared > 20,
         "some were made beside others first: {shared} slices"
     );
+}
+
+/// How much the node with the most holds and leads more than the one with the least.
+fn unevenness(counts: &[(usize, usize)]) -> (usize, usize) {
+    let gap = |counts: Vec<usize>| {
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        most.expect("there are nodes") - least.expect("there are nodes")
+    };
+    let (held, led): (Vec<usize>, Vec<usize>) = counts.iter().copied().unzip();
+    (gap(held), gap(led))
+}
+
+/// Several nodes of one machine are there to share what it does: each holds and leads as much, of one large volume and of
+/// several small ones.
+#[test]
+fn nodes_of_a_machine_hold_and_lead_as_much() {
+    for (machines, each) in [(2, 2), (3, 2), (4, 2), (3, 3), (3, 4), (5, 3)] {
+        for policy in [Policy::Mirror2, Policy::Mirror3] {
+            for volumes in [&[1, 1, 1, 1][..], &[64], &[16, 16, 16, 16], &[1, 7, 30, 2]] {
+                let what = (machines, each, policy, volumes);
+                if policy.copies() > usize::from(machines) {
+                    continue;
+                }
+                let mut lab = Lab::new(machines * each);
+                for number in 0..machines * each {
+                    let machine = format!("m{}", number / each + 1);
+                    lab.domain(number + 1, Some(&machine));
+                }
+                for (place, slices) in volumes.iter().enumerate() {
+                    lab.volume(&format!("v{place}"), *slices, policy);
+                }
+                // As domains allow it, that is: where new slices are few, one node may have two and another one none until then.
+                lab.settle();
+                let counts = lab.counts();
+                for machine in counts.chunks(usize::from(each)) {
+                    let (held, led) = unevenness(machine);
+                    assert!(held <= 1 && led <= 1, "{what:?}: {counts:?}");
+                }
+                // Who leads a slice is one of its two or three: over all nodes that does not always come out even.
+                let (held, led) = unevenness(&counts);
+                assert!(held <= 1 && led <= 2, "{what:?}: {counts:?}");
+            }
+        }
+    }
+}
+
+/// Machines get a second node each: it takes half of what its machine has.
+#[test]
+fn a_second_node_of_a_machine_takes_half_of_all() {
+    for slices in [4, 13, 30, 60] {
+        let mut lab = Lab::new(3);
+        domains_of(&mut lab, &[(1, "m1"), (2, "m2"), (3, "m3")]);
+        lab.volume("v", slices, Policy::Mirror2);
+        for number in 4..=6 {
+            lab.register(number);
+            lab.domain(number, Some(&format!("m{}", number - 3)));
+            lab.order(number, Order::Add).expect("it may be added");
+        }
+        settle_slowly(&mut lab);
+        let counts = lab.counts();
+        let (held, led) = unevenness(&counts);
+        assert!(held <= 1 && led <= 1, "{slices} slices: {counts:?}");
+        let of_slices = spread(&mut lab);
+        assert_eq!(of_slices, BTreeMap::from([(2, slices as usize)]));
+    }
 }
