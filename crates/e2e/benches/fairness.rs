@@ -12,18 +12,18 @@
 //! a read and its answer are long, over loopback, and do nothing else. Nothing is judged here but the aim.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_e2e::figures::{Aim, Bound};
+use holdfast_e2e::arguments::Arguments;
+use holdfast_e2e::figures::{Aim, Bound, micros, say};
 use holdfast_e2e::process::wait_until;
-use holdfast_e2e::{Demo, DemoOptions, arguments, cli, figures, scenario};
+use holdfast_e2e::{Demo, DemoOptions, cli, figures, scenario};
 use holdfast_lab::bench::{self, BenchConfig, BenchReport};
 use holdfast_lab::meter::Latencies;
-use holdfast_lab::{IscsiName, Lun};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -77,22 +77,13 @@ struct Options {
 
 impl Options {
     fn parse() -> Result<Self> {
-        let mut options = Self {
-            rounds: 3,
-            span: Duration::from_secs(5),
-            json: None,
+        let mut arguments = Arguments::of_process()?;
+        let options = Self {
+            rounds: arguments.number("--rounds", 3, ROUNDS_MAX)?,
+            span: arguments.seconds(5, SECONDS_MAX)?,
+            json: arguments.json(),
         };
-        for (option, value) in arguments::options()? {
-            match option.as_str() {
-                "--rounds" => options.rounds = arguments::number(&option, &value, ROUNDS_MAX)?,
-                "--seconds" => {
-                    let seconds = arguments::number(&option, &value, SECONDS_MAX)?;
-                    options.span = Duration::from_secs(seconds.into());
-                }
-                "--json" => options.json = Some(value.into()),
-                _ => bail!("there is no {option}: --rounds, --seconds, --json"),
-            }
-        }
+        arguments.end()?;
         Ok(options)
     }
 }
@@ -158,7 +149,7 @@ fn measure(demo: &Demo, options: &Options) -> Result<()> {
                 "the volumes were not led by {} all the time",
                 place.node
             );
-            let ratio = micros(&with, 99.0) / micros(&alone, 99.0);
+            let ratio = micros(with.percentile(99.0)) / micros(alone.percentile(99.0));
             ratios.push(ratio);
             say(&line(what, &alone, &with, ratio, per_second))?;
             results.push(json!({
@@ -192,11 +183,7 @@ impl<'a> Place<'a> {
     fn find(demo: &'a Demo) -> Result<Self> {
         let mut led: Vec<(String, &'static str)> = Vec::new();
         for (volume, _) in VOLUMES {
-            demo.wait_until_whole(volume, PATIENCE)?;
-            // A new volume is scrubbed at once: while it is empty, and not while it is filled and measured.
-            wait_until("the new volume is scrubbed", PATIENCE, || {
-                Ok(demo.volume(volume)?.scrub.last.is_some())
-            })?;
+            demo.wait_until_settled(volume)?;
             let node = demo.primary(volume)?;
             if let Some((_, quiet)) = led.iter().find(|(leader, _)| *leader == node) {
                 return Ok(Self {
@@ -234,25 +221,10 @@ impl<'a> Place<'a> {
 
     /// Everything but how much.
     fn config(&self, volume: &str, host: &str) -> Result<BenchConfig> {
-        let file = self.demo.file();
-        let portal: SocketAddr = file.node(&self.node)?.portal;
-        let volume = file.volume(volume)?;
         Ok(BenchConfig {
-            initiator: IscsiName::parse(host)?,
-            target: IscsiName::parse(&volume.target)?,
-            lun: Lun::from_number(volume.lun),
-            counts_data: true,
-            portals: vec![portal],
-            sessions: 1,
-            depth: 1,
             command_bytes: COMMAND_BYTES,
-            block_length: 512,
-            reads_percent: 100,
-            region_bytes: volume.bytes,
-            sequential: false,
             warm_up: MARGIN,
-            duration: Duration::ZERO,
-            seed: 1,
+            ..self.demo.bench_config(volume, host)?
         })
     }
 
@@ -362,10 +334,6 @@ fn echo(span: Duration) -> Result<Latencies> {
     Ok(latencies)
 }
 
-fn micros(latencies: &Latencies, percent: f64) -> f64 {
-    latencies.percentile(percent).as_secs_f64() * 1e6
-}
-
 fn line(
     what: &str,
     alone: &Latencies,
@@ -373,16 +341,12 @@ fn line(
     ratio: f64,
     per_second: Option<f64>,
 ) -> String {
-    let columns = |latencies| {
-        let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| micros(latencies, percent));
+    let columns = |latencies: &Latencies| {
+        let [p50, p99, p999] =
+            [50.0, 99.0, 99.9].map(|percent| micros(latencies.percentile(percent)));
         format!("{p50:>8.0} {p99:>8.0} {p999:>8.0}")
     };
     let (alone, with) = (columns(alone), columns(with));
     let per_second = per_second.map_or_else(String::new, |it| format!("{it:.0}"));
     format!("{what:<24}     {alone}      {with} {ratio:>11.2} {per_second:>9}")
-}
-
-fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}")?;
-    Ok(())
 }

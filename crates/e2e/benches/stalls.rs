@@ -5,11 +5,11 @@
 //! and worst cases, in milliseconds. Nothing is judged here but that no byte is wrong; docs/hacking.md says
 //! what was found.
 
-use std::io::{self, Write as _};
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use holdfast_e2e::figures::say;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::machines::{Machines, Role, on_machines};
 use holdfast_e2e::process::wait_until;
@@ -157,9 +157,4 @@ fn tell(what: &str, mut stalls: Vec<Duration>) -> Result<()> {
     let worst = stalls.last().context("something happened")?;
     let (median, worst) = (median.as_millis(), worst.as_millis());
     say(&format!("{what:<14}  {count:>5}  {median:>9}  {worst:>8}"))
-}
-
-fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}")?;
-    Ok(())
 }

@@ -7,17 +7,15 @@
 //!
 //! The first minute is not what the last one is held against: journals are empty then. Nothing is judged here but the aims.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use holdfast_e2e::figures::{Aim, Bound};
-use holdfast_e2e::process::wait_until;
-use holdfast_e2e::{Demo, DemoOptions, arguments, figures, scenario};
+use anyhow::{Result, ensure};
+use holdfast_e2e::arguments::Arguments;
+use holdfast_e2e::figures::{Aim, Bound, micros, say};
+use holdfast_e2e::{Demo, DemoOptions, figures, scenario};
 use holdfast_lab::bench::{self, BenchConfig, BenchReport};
 use holdfast_lab::meter::Latencies;
-use holdfast_lab::{IscsiName, Lun};
 use serde_json::json;
 use tokio::runtime::Builder;
 
@@ -36,7 +34,6 @@ const MINUTES_MAX: u32 = 24 * 60;
 const LAST_TO_SECOND_MIN: f64 = 0.8;
 /// p99.9 of all by p50 of all, at most.
 const TAIL_RATIO_MAX: f64 = 20.0;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
     let options = Options::parse()?;
@@ -51,17 +48,12 @@ struct Options {
 
 impl Options {
     fn parse() -> Result<Self> {
-        let mut options = Self {
-            minutes: 10,
-            json: None,
+        let mut arguments = Arguments::of_process()?;
+        let options = Self {
+            minutes: arguments.number("--minutes", 10, MINUTES_MAX)?,
+            json: arguments.json(),
         };
-        for (option, value) in arguments::options()? {
-            match option.as_str() {
-                "--minutes" => options.minutes = arguments::number(&option, &value, MINUTES_MAX)?,
-                "--json" => options.json = Some(value.into()),
-                _ => bail!("there is no {option}: --minutes, --json"),
-            }
-        }
+        arguments.end()?;
         let minutes = options.minutes;
         ensure!(
             minutes >= MINUTES_MIN,
@@ -72,12 +64,14 @@ impl Options {
 }
 
 fn measure(demo: &Demo, options: &Options) -> Result<()> {
-    demo.wait_until_whole(VOLUME, PATIENCE)?;
-    // A new volume is scrubbed at once: while it is empty, and not while it is filled and measured.
-    wait_until("the new volume is scrubbed", PATIENCE, || {
-        Ok(demo.volume(VOLUME)?.scrub.last.is_some())
-    })?;
-    let config = config(demo, options.minutes)?;
+    demo.wait_until_settled(VOLUME)?;
+    let config = BenchConfig {
+        depth: DEPTH,
+        command_bytes: COMMAND_BYTES,
+        reads_percent: 0,
+        duration: MINUTE * options.minutes,
+        ..demo.bench_config(VOLUME, HOST)?
+    };
     let fill = BenchConfig {
         command_bytes: FILL_BYTES,
         depth: FILL_DEPTH,
@@ -137,36 +131,8 @@ fn aims(minutes: &[BenchReport], all: &Latencies) -> [Aim; 2] {
     ]
 }
 
-fn config(demo: &Demo, minutes: u32) -> Result<BenchConfig> {
-    let file = demo.file();
-    let volume = file.volume(VOLUME)?;
-    Ok(BenchConfig {
-        initiator: IscsiName::parse(HOST)?,
-        target: IscsiName::parse(&volume.target)?,
-        lun: Lun::from_number(volume.lun),
-        counts_data: true,
-        portals: vec![file.node(&demo.primary(VOLUME)?)?.portal],
-        sessions: 1,
-        depth: DEPTH,
-        command_bytes: COMMAND_BYTES,
-        block_length: 512,
-        reads_percent: 0,
-        region_bytes: volume.bytes,
-        sequential: false,
-        warm_up: Duration::ZERO,
-        duration: MINUTE * minutes,
-        seed: 1,
-    })
-}
-
 fn line(name: &str, per_second: f64, latencies: &Latencies) -> String {
-    let micros = |latency: Duration| latency.as_secs_f64() * 1e6;
     let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|it| micros(latencies.percentile(it)));
     let max = micros(latencies.max());
     format!("{name:<6} {per_second:>9.0} {p50:>8.0} {p99:>8.0} {p999:>9.0} {max:>9.0}")
-}
-
-fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}")?;
-    Ok(())
 }

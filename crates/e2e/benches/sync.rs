@@ -4,11 +4,11 @@
 //! medians; SLOWDOWN and FLOOR as `holdfast settings set` has them, for what they come to.
 //! Nothing is judged here; decision 0025 says what was found.
 
-use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::figures::say;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::{wait_until, wait_with};
 use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
@@ -274,9 +274,4 @@ fn line(name: &str, row: [f64; 8]) -> String {
         "{name:<7} {changed:>9.1} {sync:>7.1} {idle_moved:>9.0} {idle:>7.1} {per_second:>9.2} {p99:>7.2} \
          {to_joining:>8.2} {p99_to_joining:>7.2}"
     )
-}
-
-fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}")?;
-    Ok(())
 }

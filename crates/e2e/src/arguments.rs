@@ -1,70 +1,146 @@
 //! What a bench is told on the command line: options, each with a value.
 //!
 //! Invariants:
-//! - cargo's own `--bench` is none of them.
+//! - cargo's own `--bench` is none of them;
+//! - what nobody asks for is refused, with the names of all that was asked for.
 
-use anyhow::{Context, Result, ensure};
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// The options that this process was given, in order, each with its value.
-///
-/// # Errors
-/// One has none.
-pub fn options() -> Result<Vec<(String, String)>> {
-    pairs(std::env::args().skip(1))
+use anyhow::{Context, Result, bail, ensure};
+
+/// The options that this process was given, until they are asked for.
+#[derive(Debug)]
+pub struct Arguments {
+    given: Vec<(String, String)>,
+    known: Vec<&'static str>,
 }
 
-fn pairs(arguments: impl Iterator<Item = String>) -> Result<Vec<(String, String)>> {
-    let mut arguments = arguments.filter(|it| it != "--bench");
-    let mut pairs = Vec::new();
-    while let Some(option) = arguments.next() {
-        let value = arguments.next();
-        let value = value.with_context(|| format!("{option} needs a value"))?;
-        pairs.push((option, value));
+impl Arguments {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// One has no value.
+    pub fn of_process() -> Result<Self> {
+        Self::of(std::env::args().skip(1))
     }
-    Ok(pairs)
-}
 
-/// The value of an option that is a number, from 1 to `most`.
-///
-/// # Errors
-/// It is none.
-pub fn number(option: &str, value: &str, most: u32) -> Result<u32> {
-    let number: u32 = value
-        .parse()
-        .with_context(|| format!("{option} is a number, not {value}"))?;
-    ensure!((1..=most).contains(&number), "{option} is 1 to {most}");
-    Ok(number)
+    fn of(arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut arguments = arguments.filter(|it| it != "--bench");
+        let mut given = Vec::new();
+        while let Some(option) = arguments.next() {
+            let value = arguments.next();
+            let value = value.with_context(|| format!("{option} needs a value"))?;
+            given.push((option, value));
+        }
+        Ok(Self {
+            given,
+            known: Vec::new(),
+        })
+    }
+
+    /// All values of an option, in order.
+    pub fn all(&mut self, option: &'static str) -> Vec<String> {
+        self.known.push(option);
+        let those = self.given.extract_if(.., |(name, _)| name == option);
+        those.map(|(_, value)| value).collect()
+    }
+
+    /// The last value of an option, if it was given.
+    pub fn text(&mut self, option: &'static str) -> Option<String> {
+        self.all(option).pop()
+    }
+
+    /// The value of an option that is a number, from 1 to `most`; without it, `default`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&mut self, option: &'static str, default: u32, most: u32) -> Result<u32> {
+        let Some(value) = self.text(option) else {
+            return Ok(default);
+        };
+        let number: u32 = value
+            .parse()
+            .with_context(|| format!("{option} is a number, not {value}"))?;
+        ensure!((1..=most).contains(&number), "{option} is 1 to {most}");
+        Ok(number)
+    }
+
+    /// `--seconds`, as [`number`](Self::number).
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn seconds(&mut self, default: u32, most: u32) -> Result<Duration> {
+        let seconds = self.number("--seconds", default, most)?;
+        Ok(Duration::from_secs(seconds.into()))
+    }
+
+    /// `--json`: where the figures are to be written.
+    pub fn json(&mut self) -> Option<PathBuf> {
+        self.text("--json").map(PathBuf::from)
+    }
+
+    /// Everything has been asked for.
+    ///
+    /// # Errors
+    /// Something else was given.
+    pub fn end(self) -> Result<()> {
+        let Some((option, _)) = self.given.first() else {
+            return Ok(());
+        };
+        bail!("there is no {option}: {}", self.known.join(", "))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Result<Arguments> {
+        Arguments::of(text.split(' ').map(str::to_owned))
+    }
+
     #[test]
     fn options_have_values() {
-        let words = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            pairs(words.into_iter())
-        };
-        let pair = |option: &str, value: &str| (option.to_owned(), value.to_owned());
-        assert_eq!(
-            words("--bench --rounds 2 --with x --with y --bench").unwrap(),
-            [
-                pair("--rounds", "2"),
-                pair("--with", "x"),
-                pair("--with", "y")
-            ]
-        );
+        let mut arguments =
+            words("--bench --rounds 2 --with x --seconds 3 --with y --json z --bench").unwrap();
+        assert_eq!(arguments.number("--rounds", 1, 5).unwrap(), 2);
+        assert_eq!(arguments.seconds(1, 5).unwrap(), Duration::from_secs(3));
+        assert_eq!(arguments.all("--with"), ["x", "y"]);
+        assert_eq!(arguments.json(), Some(PathBuf::from("z")));
+        arguments.end().unwrap();
         assert!(words("--rounds").is_err());
         assert!(words("--rounds 2 --json").is_err());
     }
 
     #[test]
+    fn what_was_not_given_is_as_usual() {
+        let mut arguments = words("--bench").unwrap();
+        assert_eq!(arguments.number("--rounds", 3, 5).unwrap(), 3);
+        assert_eq!(arguments.text("--size"), None);
+        assert_eq!(arguments.json(), None);
+        arguments.end().unwrap();
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_refused() {
+        let mut arguments = words("--rounds 2 --more x").unwrap();
+        arguments.number("--rounds", 1, 5).unwrap();
+        arguments.json();
+        let refused = arguments.end().unwrap_err().to_string();
+        assert_eq!(refused, "there is no --more: --rounds, --json");
+    }
+
+    #[test]
     fn numbers_have_bounds() {
-        assert_eq!(number("--rounds", "1", 5).unwrap(), 1);
-        assert_eq!(number("--rounds", "5", 5).unwrap(), 5);
+        let number = |value: &str| {
+            let mut arguments = words(&format!("--rounds {value}")).unwrap();
+            arguments.number("--rounds", 3, 5)
+        };
+        assert_eq!(number("1").unwrap(), 1);
+        assert_eq!(number("5").unwrap(), 5);
         for wrong in ["0", "6", "-1", "x", ""] {
-            assert!(number("--rounds", wrong, 5).is_err(), "{wrong}");
+            assert!(number(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -6,6 +6,7 @@
 //!   are printed and its directory is kept.
 
 mod etcd;
+mod load;
 mod nodes;
 
 use std::fs::{self, File};

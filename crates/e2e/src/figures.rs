@@ -1,4 +1,4 @@
-//! What benches measured, as JSON: for plots, and for the record in docs/figures, whose table is made here, too.
+//! What benches measured, as text and as JSON: for people, for plots, and for the record in docs/figures, whose table is made here, too.
 //!
 //! Invariants:
 //! - a file says of which commit it is, and on how many processors, and has one line for each result: it is read by people, too,
@@ -7,8 +7,10 @@
 
 use std::fmt::{self, Write as _};
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_lab::meter::Latencies;
@@ -83,6 +85,39 @@ impl fmt::Display for Bound {
     }
 }
 
+/// The median of some values, with the least and the most.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    least: f64,
+    /// The value of which as many are less as are greater.
+    pub median: f64,
+    most: f64,
+}
+
+impl Spread {
+    /// None of no values.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Some(Self {
+            least: *values.first()?,
+            median: values[values.len() / 2],
+            most: *values.last()?,
+        })
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            least,
+            median,
+            most,
+        } = self;
+        write!(formatter, "{median:.2} ({least:.2}–{most:.2})")
+    }
+}
+
 /// Writes what `bench` found: what is true of all of the run, and a line for each result.
 ///
 /// # Errors
@@ -112,6 +147,21 @@ fn document(about: &Value, results: &[Value]) -> Result<String> {
     let results: Vec<String> = results.iter().map(|it| format!("\n    {it}")).collect();
     writeln!(text, "  \"results\": [{}\n  ]\n}}", results.join(","))?;
     Ok(text)
+}
+
+/// Tells people a line of what was measured.
+///
+/// # Errors
+/// Nobody reads.
+pub fn say(line: &str) -> Result<()> {
+    writeln!(io::stdout(), "{line}")?;
+    Ok(())
+}
+
+/// A time in microseconds.
+#[must_use]
+pub fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }
 
 /// A figure as it is told: to a thousandth, and to a whole one where it is large. More is noise.
@@ -232,6 +282,13 @@ mod tests {
         assert_eq!(lines.count(), 2);
         assert!(serde_json::from_str::<Value>(&document(&about, &[]).unwrap()).is_ok());
         assert!(document(&json!({ "results": 1 }), &[]).is_err());
+    }
+
+    #[test]
+    fn a_spread_has_the_middle_and_both_ends() {
+        let spread = Spread::of([3.0, 1.0, 2.5].into_iter()).unwrap();
+        assert_eq!(spread.to_string(), "2.50 (1.00–3.00)");
+        assert!(Spread::of(std::iter::empty()).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::Demo;
-use holdfast_e2e::process::{bytes_read, processor_time, wait_until};
+use holdfast_e2e::process::{bytes_read, processor_time};
 use holdfast_lab::bench::BenchConfig;
 use holdfast_lab::{IscsiName, Lun};
 use holdfast_model::ByteSize;
@@ -63,7 +63,6 @@ pub(crate) const KEPT_READ_BYTES_MAX: u32 = 32 << 10;
 /// Below the ports that demos take: see `holdfast_e2e::ports`.
 const PORT: u16 = 17_900;
 const MIB: &str = "1048576";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How load is put on one.
 pub(crate) enum Way {
@@ -100,24 +99,13 @@ impl Contestant {
 
     /// A volume of the demo, at the portal of the node that leads its first slice.
     fn holdfast(demo: &Demo, name: &'static str, volume: &str) -> Result<Self> {
-        demo.wait_until_whole(volume, PATIENCE)?;
-        // A new volume is scrubbed at once: while it is empty, and not while it is filled and measured.
-        wait_until("the new volume is scrubbed", PATIENCE, || {
-            Ok(demo.volume(volume)?.scrub.last.is_some())
-        })?;
-        let file = demo.file();
-        let primary = demo.primary(volume)?;
-        let volume = file.volume(volume)?;
-        let mut processes: Vec<u32> = file.nodes.iter().map(|node| node.pid).collect();
+        demo.wait_until_settled(volume)?;
+        let nodes = demo.file().nodes.iter();
+        let mut processes: Vec<u32> = nodes.map(|node| node.pid).collect();
         processes.push(demo.parent_pid()?);
-        let bench = BenchConfig {
-            target: IscsiName::parse(&volume.target)?,
-            lun: Lun::from_number(volume.lun),
-            ..bench(file.node(&primary)?.portal, volume.bytes)?
-        };
         Ok(Self {
             name,
-            way: Way::Iscsi(Box::new(bench)),
+            way: Way::Iscsi(Box::new(demo.bench_config(volume, HOST)?)),
             processes,
             devices: demo
                 .node_names()
@@ -152,10 +140,13 @@ impl Contestant {
             tgt.offer("ImmediateData", "Yes")?;
         }
         let bench = BenchConfig {
+            target: IscsiName::parse(TARGET)?,
             lun: Lun::from_number(LUN),
+            portals: vec![portal],
+            region_bytes: bytes,
             // tgt leaves ExpDataSN zero.
             counts_data: false,
-            ..bench(portal, bytes)?
+            ..demo.bench_config(VOLUME, HOST)?
         };
         Ok(Self {
             name,
@@ -298,25 +289,4 @@ fn reserve(path: &Path, bytes: u64) -> Result<()> {
         .open(path)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
         .with_context(|| format!("reserve the room of {}", path.display()))
-}
-
-/// Everything but what is done there, and whose unit it is.
-fn bench(portal: SocketAddr, bytes: u64) -> Result<BenchConfig> {
-    Ok(BenchConfig {
-        initiator: IscsiName::parse(HOST)?,
-        target: IscsiName::parse(TARGET)?,
-        lun: Lun::from_number(0),
-        counts_data: true,
-        portals: vec![portal],
-        sessions: 1,
-        depth: 1,
-        command_bytes: 4096,
-        block_length: 512,
-        reads_percent: 100,
-        region_bytes: bytes,
-        sequential: false,
-        warm_up: Duration::ZERO,
-        duration: Duration::ZERO,
-        seed: 1,
-    })
 }

@@ -21,9 +21,8 @@ mod options;
 mod report;
 mod workloads;
 
-use std::io::{self, Write as _};
-
 use anyhow::Result;
+use holdfast_e2e::figures::say;
 use holdfast_e2e::{Demo, DemoOptions, figures, scenario};
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -82,10 +81,5 @@ fn compare(demo: &Demo, options: &Options) -> Result<()> {
         });
         figures::write(path, "peers", &head, &results)?;
     }
-    Ok(())
-}
-
-fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}")?;
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use holdfast_e2e::arguments::{self, number};
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::arguments::Arguments;
 use holdfast_model::ByteSize;
 
 use crate::contestants::{CONTESTANTS, ON_DEMAND};
@@ -28,44 +28,33 @@ impl Options {
     /// # Errors
     /// It is none of what there is.
     pub(crate) fn parse() -> Result<Self> {
-        let (mut only, mut with) = (Vec::new(), Vec::new());
-        let mut options = Self {
-            rounds: 5,
-            duration: Duration::from_secs(4),
-            workloads: Vec::new(),
-            contestants: Vec::new(),
-            cache: "4608MiB",
-            size: ByteSize(4 << 30),
-            json: None,
+        let mut arguments = Arguments::of_process()?;
+        let rounds = arguments.number("--rounds", 5, ROUNDS_MAX)?;
+        let duration = arguments.seconds(4, SECONDS_MAX)?;
+        let only = arguments.all("--only");
+        let mut with = arguments.all("--with");
+        let cache = arguments.text("--cache");
+        let size = match arguments.text("--size") {
+            Some(size) => size.parse().with_context(|| format!("--size {size}"))?,
+            None => ByteSize(4 << 30),
         };
-        for (option, value) in arguments::options()? {
-            match option.as_str() {
-                "--rounds" => options.rounds = number(&option, &value, ROUNDS_MAX)?,
-                "--seconds" => {
-                    let seconds = number(&option, &value, SECONDS_MAX)?;
-                    options.duration = Duration::from_secs(seconds.into());
-                }
-                "--only" => only.push(value),
-                "--with" => with.push(value),
-                "--cache" => options.cache = value.leak(),
-                "--size" => {
-                    options.size = value.parse().with_context(|| format!("{option} {value}"))?
-                }
-                "--json" => options.json = Some(value.into()),
-                _ => bail!(
-                    "there is no {option}: --rounds, --seconds, --only, --with, --cache, --size, --json"
-                ),
-            }
-        }
-        let names = WORKLOADS.iter().map(|it| (it.name, it));
-        options.workloads = choose(names.collect(), &only)?;
-        let names = CONTESTANTS.map(|it| (it, it));
+        let json = arguments.json();
+        arguments.end()?;
+        let workloads = WORKLOADS.iter().map(|it| (it.name, it));
+        let contestants = CONTESTANTS.map(|it| (it, it));
         if with.iter().all(|it| ON_DEMAND.contains(&it.as_str())) {
             let others = CONTESTANTS.iter().filter(|it| !ON_DEMAND.contains(it));
             with.extend(others.map(|it| (*it).to_owned()));
         }
-        options.contestants = choose(names.into(), &with)?;
-        Ok(options)
+        Ok(Self {
+            rounds,
+            duration,
+            workloads: choose(workloads.collect(), &only)?,
+            contestants: choose(contestants.into(), &with)?,
+            cache: cache.map_or("4608MiB", |it| it.leak()),
+            size,
+            json,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use holdfast_e2e::figures::{self, Bound, rounded};
+use holdfast_e2e::figures::{self, Bound, Spread, micros, rounded};
 use holdfast_lab::bench::BenchReport;
 use serde_json::{Value, json};
 
@@ -122,10 +122,6 @@ impl Sample {
     }
 }
 
-fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
-}
-
 /// Measurements of one load, of each contestant in order, run by run.
 pub(crate) struct Outcome {
     pub(crate) workload: &'static Workload,
@@ -158,7 +154,7 @@ impl Outcome {
             let _ = write!(text, "  {:<28}", format!("{ours} / {peer}"));
             for figure in Figure::ALL {
                 let ratios = self.ratios(figure, ours, peer);
-                let told = ratios.map_or_else(String::new, |ratios| ratios.text());
+                let told = ratios.map_or_else(String::new, |ratios| ratios.to_string());
                 let _ = write!(text, " {told:>18}");
             }
             text.push('\n');
@@ -231,30 +227,5 @@ impl Outcome {
         let judged = self.judged();
         let aims = judged.iter().map(figures::Aim::json);
         contestants.chain(aims).collect()
-    }
-}
-
-/// The median of some values, with the least and the most.
-#[derive(Clone, Copy, Debug)]
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    /// None of no values.
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        Some(Self {
-            least: *values.first()?,
-            median: values[values.len() / 2],
-            most: *values.last()?,
-        })
-    }
-
-    fn text(&self) -> String {
-        format!("{:.2} ({:.2}–{:.2})", self.median, self.least, self.most)
     }
 }
