@@ -4,6 +4,7 @@
 //! - a signal is sent only to a process whose command line names the test's own directory: process
 //!   ids are used again.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -63,7 +64,7 @@ pub fn memory(pid: u32) -> Result<(u64, u64)> {
 /// There is no such process.
 pub fn processor_time(pid: u32) -> Result<Duration> {
     // proc_pid_stat(5): utime and stime.
-    times(pid, 14)
+    times(&pid.to_string(), 14)
 }
 
 /// The same of all that it has started, and that have ended.
@@ -72,13 +73,32 @@ pub fn processor_time(pid: u32) -> Result<Duration> {
 /// There is no such process.
 pub fn processor_time_of_children(pid: u32) -> Result<Duration> {
     // proc_pid_stat(5): cutime and cstime.
-    times(pid, 16)
+    times(&pid.to_string(), 16)
 }
 
-/// The sum of two of a process's times, of which the first is that field, counted from 1.
-fn times(pid: u32, field: usize) -> Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-        .with_context(|| format!("read the times of {pid}"))?;
+/// The same of each of its threads, and of those that the kernel runs for it, as long as they are there.
+///
+/// # Errors
+/// There is no such process.
+pub fn processor_time_of_threads(pid: u32) -> Result<BTreeMap<u32, Duration>> {
+    let mut threads = BTreeMap::new();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    for task in tasks.with_context(|| format!("list the threads of {pid}"))? {
+        let name = task?.file_name();
+        let thread = name.to_str().and_then(|name| name.parse().ok());
+        let thread = thread.with_context(|| format!("{} is no thread", name.display()))?;
+        // One that has ended meanwhile had little to do.
+        if let Ok(time) = times(&format!("{pid}/task/{thread}"), 14) {
+            threads.insert(thread, time);
+        }
+    }
+    Ok(threads)
+}
+
+/// The sum of two times of a process or thread, of which the first is that field, counted from 1.
+fn times(what: &str, field: usize) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{what}/stat"))
+        .with_context(|| format!("read the times of {what}"))?;
     // The second field is a name in parentheses.
     let after_name = stat.rsplit_once(')').map(|(_, after)| after);
     let fields = after_name.into_iter().flat_map(str::split_whitespace);
@@ -89,7 +109,7 @@ fn times(pid: u32, field: usize) -> Result<Duration> {
         .collect();
     ensure!(
         times.len() == 2,
-        "the times of {pid} cannot be read: {stat}"
+        "the times of {what} cannot be read: {stat}"
     );
     let ticks = times.iter().sum::<u64>() as f64;
     let per_second = rustix::param::clock_ticks_per_second() as f64;
@@ -157,6 +177,21 @@ mod tests {
         assert!(status.success());
         assert!(processor_time_of_children(own).unwrap() > before);
         assert!(processor_time(own).is_ok());
+    }
+
+    #[test]
+    fn threads_have_times_of_their_own() {
+        let burn = std::thread::spawn(|| {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(100) {
+                std::hint::spin_loop();
+            }
+            // proc(5): PID/task/TID.
+            let own = fs::read_link("/proc/thread-self").unwrap();
+            let own = own.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            processor_time_of_threads(std::process::id()).unwrap()[&own]
+        });
+        assert!(burn.join().unwrap() > Duration::ZERO);
     }
 
     #[test]
