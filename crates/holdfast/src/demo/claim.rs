@@ -195,7 +195,7 @@ fn read_marker(path: &Path) -> io::Result<Option<Found>> {
         return Ok(Some(Found::Newer(schema)));
     }
     let marker = serde_json::from_str::<Marker>(&text).ok();
-    let marker = marker.filter(|marker| marker.schema == SCHEMA);
+    let marker = marker.filter(|marker| marker.schema == SCHEMA && marker.nodes_per_machine > 0);
     Ok(marker.map(|marker| Found::Demo(Some(marker))))
 }
 
@@ -356,6 +356,7 @@ mod tests {
             "",
             "{}",
             "{\"schema\":0,\"cluster\":\"1\",\"nodes\":3,\"device_bytes\":1}",
+            r#"{"schema":1,"cluster":"00000000000000000000000000000007","nodes":3,"nodes_per_machine":0,"device_bytes":1}"#,
         ] {
             fs::write(folder.path().join(MARKER_FILE), marker).unwrap();
             let refused = Claim::take(folder.path()).unwrap_err().to_string();
