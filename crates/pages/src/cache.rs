@@ -5,10 +5,11 @@
 //! finds its page lost.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_format::{PageEntry, TABLE_BLOCK, TABLE_ENTRY};
+use holdfast_stdx::Bytes;
 
 use crate::place::TableBlockId;
 
@@ -73,6 +74,19 @@ impl TableCache {
     pub(crate) fn block(&mut self, id: TableBlockId) -> Option<&TableBlock> {
         self.touch(id);
         self.blocks.get(&id).map(|cached| &cached.block)
+    }
+
+    /// Blocks that are pinned, as they are written, in order: both copies are the same.
+    pub(crate) fn encoded(
+        &mut self,
+        blocks: &BTreeSet<TableBlockId>,
+        nonce: u64,
+    ) -> Vec<(TableBlockId, Bytes)> {
+        let encoded = blocks.iter().map(|id| {
+            let block = self.block(*id).expect("a pinned block is there");
+            (*id, Bytes::copy_from_slice(&block.encode(nonce)))
+        });
+        encoded.collect()
     }
 
     pub(crate) fn block_mut(&mut self, id: TableBlockId) -> Option<&mut TableBlock> {

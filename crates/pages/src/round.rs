@@ -469,8 +469,9 @@ impl Pages {
             written.insert(block);
         }
         round.step = Step::Table;
+        let blocks = self.cache.encoded(&round.blocks, self.place.nonce);
         for copy in 0..2 {
-            for (disk, offset, parts) in self.table_writes(copy, &round.blocks) {
+            for (disk, offset, parts) in self.table_writes(copy, &blocks) {
                 let op = DiskOp::Write {
                     offset,
                     parts,
@@ -541,18 +542,14 @@ impl Pages {
 
     /// The writes of one copy of the table: neighbouring blocks together.
     fn table_writes(
-        &mut self,
+        &self,
         copy: usize,
-        blocks: &BTreeSet<TableBlockId>,
+        blocks: &[(TableBlockId, Bytes)],
     ) -> Vec<(DiskId, u64, Vec<Bytes>)> {
         let mut writes: Vec<(DiskId, u64, Vec<Bytes>)> = Vec::new();
-        for id in blocks {
+        for (id, bytes) in blocks {
             let (disk, offset) = self.place.table_offset(copy, *id);
-            let block = self
-                .cache
-                .block(*id)
-                .expect("the round's blocks are pinned");
-            let bytes = Bytes::copy_from_slice(&block.encode(self.place.nonce));
+            let bytes = bytes.clone();
             match writes.last_mut() {
                 Some((last_disk, last_offset, parts))
                     if *last_disk == disk
