@@ -13,12 +13,11 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_e2e::arguments::Arguments;
+use holdfast_e2e::arguments::Repeated;
 use holdfast_e2e::figures::{Aim, Bound, micros, say};
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, cli, figures, scenario};
@@ -55,11 +54,9 @@ const RATIO_MAX: f64 = 3.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A scrub takes its time where there is a load.
 const SCRUB_PATIENCE: Duration = Duration::from_secs(600);
-const ROUNDS_MAX: u32 = 100;
-const SECONDS_MAX: u32 = 120;
 
 fn main() -> Result<()> {
-    let options = Options::parse()?;
+    let options = Repeated::of_process(5)?;
     let demo = DemoOptions {
         cache: Some(CACHE),
         volumes: VOLUMES.map(|(_, volume)| volume).into(),
@@ -67,25 +64,6 @@ fn main() -> Result<()> {
     };
     scenario(demo, |demo| measure(demo, &options));
     Ok(())
-}
-
-struct Options {
-    rounds: u32,
-    span: Duration,
-    json: Option<PathBuf>,
-}
-
-impl Options {
-    fn parse() -> Result<Self> {
-        let mut arguments = Arguments::of_process()?;
-        let options = Self {
-            rounds: arguments.number("--rounds", 3, ROUNDS_MAX)?,
-            span: arguments.seconds(5, SECONDS_MAX)?,
-            json: arguments.json(),
-        };
-        arguments.end()?;
-        Ok(options)
-    }
 }
 
 /// What has its latencies measured.
@@ -126,7 +104,7 @@ struct Place<'a> {
     loud: &'static str,
 }
 
-fn measure(demo: &Demo, options: &Options) -> Result<()> {
+fn measure(demo: &Demo, options: &Repeated) -> Result<()> {
     let place = Place::find(demo)?;
     for volume in [place.quiet, place.loud] {
         place.fill(volume)?;

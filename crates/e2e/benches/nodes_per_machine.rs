@@ -16,11 +16,10 @@
 //! docs/performance.md says what that does not show. Nothing is judged here but the aim.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_e2e::arguments::Arguments;
+use holdfast_e2e::arguments::Repeated;
 use holdfast_e2e::figures::{Aim, Bound, Spread, micros, rounded, say};
 use holdfast_e2e::process::{processor_time, processor_time_of_threads};
 use holdfast_e2e::{Demo, DemoOptions, figures, scenario};
@@ -83,8 +82,6 @@ const SWEEP_BYTES: u32 = 32 << 10;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// What two nodes on a machine can do by what one can, at least.
 const RATIO_MIN: f64 = 1.3;
-const ROUNDS_MAX: u32 = 100;
-const SECONDS_MAX: u32 = 120;
 
 struct Arrangement {
     nodes_per_machine: u16,
@@ -100,7 +97,7 @@ struct Load {
 }
 
 fn main() -> Result<()> {
-    let options = Options::parse()?;
+    let options = Repeated::of_process(4)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // By load, by arrangement, by round.
     let mut samples = LOADS.map(|_| ARRANGEMENTS.map(|_| Vec::new()));
@@ -133,25 +130,6 @@ fn main() -> Result<()> {
         figures::write(path, "nodes_per_machine", &head, &results)?;
     }
     Ok(())
-}
-
-struct Options {
-    rounds: u32,
-    span: Duration,
-    json: Option<PathBuf>,
-}
-
-impl Options {
-    fn parse() -> Result<Self> {
-        let mut arguments = Arguments::of_process()?;
-        let options = Self {
-            rounds: arguments.number("--rounds", 3, ROUNDS_MAX)?,
-            span: arguments.seconds(4, SECONDS_MAX)?,
-            json: arguments.json(),
-        };
-        arguments.end()?;
-        Ok(options)
-    }
 }
 
 /// Writes and reads all of every volume once. A load on each is what comes back, with nothing said yet of what it does.

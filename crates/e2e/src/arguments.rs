@@ -92,6 +92,38 @@ impl Arguments {
     }
 }
 
+const ROUNDS: u32 = 3;
+const ROUNDS_MAX: u32 = 100;
+const SECONDS_MAX: u32 = 120;
+
+/// What a bench is told that measures the same things again and again.
+#[derive(Debug)]
+pub struct Repeated {
+    /// `--rounds`: measurements of each, from 1 to 100; 3 unless told otherwise.
+    pub rounds: u32,
+    /// `--seconds`: how long each takes, from 1 to 120.
+    pub span: Duration,
+    /// `--json`: where the figures are to be written.
+    pub json: Option<PathBuf>,
+}
+
+impl Repeated {
+    /// What this process was told; `seconds` unless it was told how long.
+    ///
+    /// # Errors
+    /// It is none of what there is.
+    pub fn of_process(seconds: u32) -> Result<Self> {
+        let mut arguments = Arguments::of_process()?;
+        let told = Self {
+            rounds: arguments.number("--rounds", ROUNDS, ROUNDS_MAX)?,
+            span: arguments.seconds(seconds, SECONDS_MAX)?,
+            json: arguments.json(),
+        };
+        arguments.end()?;
+        Ok(told)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
