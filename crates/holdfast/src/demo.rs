@@ -37,7 +37,7 @@ use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::Output;
 
-use self::layout::{MetadataKind, NODES_MAX};
+use self::layout::{MetadataKind, NODES_MAX, NODES_PER_MACHINE_MAX};
 
 pub(crate) use self::signals::Signals;
 
@@ -50,10 +50,10 @@ pub(crate) struct DemoOptions {
     /// How many nodes, 1 to 7 [default: those of 3 machines, or as many as there are]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u16>,
-    /// How many of them are one machine, and so one failure domain: no two copies of anything are there
+    /// How many of them are one machine, 1 to 3, and so one failure domain: no two copies of anything are there
     /// [default: 1, or as at the first start]
     #[arg(long, value_name = "COUNT",
-          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_PER_MACHINE_MAX)))]
     nodes_per_machine: Option<u16>,
     /// The first node's portal; the others follow
     #[arg(long, default_value_t = 3260, value_name = "PORT",

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 /// Nodes of a demo at most.
 pub(crate) const NODES_MAX: u16 = 7;
+/// The most nodes on a machine: with more there would be a single machine.
+pub(crate) const NODES_PER_MACHINE_MAX: u16 = NODES_MAX / 2;
 /// From the API's port to the metadata's, and from a node's API to where its peers connect.
 const PEER_OFFSET: u16 = 100;
 /// From the API's port to etcd's client port; its peer port is the next.
