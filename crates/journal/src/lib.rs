@@ -418,6 +418,12 @@ impl Journal {
         self.partition(partition).chain()
     }
 
+    /// The group of `partition` that is written next.
+    #[must_use]
+    pub fn next_group(&self, partition: u16) -> GroupNumber {
+        self.partition(partition).next_group()
+    }
+
     /// All segments.
     #[must_use]
     pub fn segment_count(&self) -> u32 {

@@ -427,6 +427,10 @@ impl Partition {
         }
     }
 
+    pub(crate) fn next_group(&self) -> GroupNumber {
+        GroupNumber(self.next_group)
+    }
+
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()
     }

@@ -43,6 +43,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token: Some(token),
+            then: Vec::new(),
             purpose: Purpose::Item(item),
             waiter: Waiter::Nobody,
             since: now,
@@ -139,18 +140,20 @@ impl Core {
             after <= slice.prepared.1,
             "an epoch begins after what is there"
         );
-        let hold = self.void_above(id, after);
+        let (hold, mut tokens) = self.void_above(id, after);
+        tokens.push(token);
         let body = Body::BeginEpoch { epoch, after };
-        self.log_plain(now, id, body, Purpose::Void(hold), token);
+        self.log_void(now, id, body, Purpose::Void(hold), tokens);
     }
 
     /// Forgets all entries above `after`. Until the record that says so is durable, recovery may
-    /// find them: what is kept for that is given back, to be let go then.
-    fn void_above(&mut self, id: SliceId, after: Sequence) -> Hold {
+    /// find those that the journal has: what is kept for that is given back, to be let go then. The others never go there; with
+    /// that record come the tokens that are given back, too.
+    fn void_above(&mut self, id: SliceId, after: Sequence) -> (Hold, Vec<StoreToken>) {
         let slice = self.slices.get(&id).expect("the slice exists");
         if after >= slice.prepared.1 {
             // There are none. Thousands of slices may begin an epoch at a time.
-            return Hold::default();
+            return (Hold::default(), Vec::new());
         }
         let epoch = self.epoch_at(slice, after);
         let slice = self.slice_mut(id);
@@ -158,15 +161,20 @@ impl Core {
         slice.durable = slice.durable.min(after);
         let voided = slice.log.split_off(&after.next());
         let partition = slice.partition;
-        let groups = voided.values().filter_map(|item| self.items[*item].group);
-        let group = groups.min();
+        // One that waits in the journal will be in the group that comes next, or in a later one.
+        let next = self.journal.next_group(partition);
+        let items = voided.values().map(|item| &self.items[*item]);
+        let known = items.filter(|item| item.in_journal);
+        let group = known.map(|item| item.group.unwrap_or(next)).min();
         if let Some(group) = group {
             self.journal.pin(partition, group);
         }
         let mut slots = Vec::new();
         for item in voided.values() {
             let item = self.items.get_mut(*item).expect("a living item");
-            slots.extend(item.slots.drain(..).flatten().map(|page| page.slot));
+            if item.in_journal {
+                slots.extend(item.slots.drain(..).flatten().map(|page| page.slot));
+            }
         }
         self.forget_unfinished(id, after);
         for item in voided.into_values() {
@@ -184,7 +192,8 @@ impl Core {
                 commands.retain(|(_, _, sequence)| *sequence <= after);
             }
         }
-        Hold { group, slots }
+        let tokens = self.withdraw(id);
+        (Hold { group, slots }, tokens)
     }
 
     /// Takes an item that is not settled out of the overlay, and its log reference away.
@@ -260,7 +269,8 @@ impl Core {
         let slice = self.make_slice(id);
         assert!(at.1 >= slice.committed.1, "a log never goes back");
         let committed = slice.committed.1;
-        let hold = self.void_above(id, committed);
+        let (hold, mut tokens) = self.void_above(id, committed);
+        tokens.push(token);
         let slice = self.slice_mut(id);
         // What it lacks is brought by others.
         slice.lacks = false;
@@ -273,7 +283,7 @@ impl Core {
             restart: true,
             damaged: slice.damaged,
         };
-        self.log_plain(now, id, body, Purpose::Restart(at, hold), token);
+        self.log_void(now, id, body, Purpose::Restart(at, hold), tokens);
     }
 
     pub(crate) fn put_state(&mut self, now: Instant, id: SliceId, state: Bytes, token: StoreToken) {
@@ -302,6 +312,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token: Some(token),
+            then: Vec::new(),
             purpose,
             waiter: Waiter::Nobody,
             since: now,
@@ -365,6 +376,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token: None,
+            then: Vec::new(),
             purpose: Purpose::Position,
             waiter,
             since: now,

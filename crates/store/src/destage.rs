@@ -403,6 +403,7 @@ impl Core {
             let pending = Pending {
                 slice: id,
                 token: None,
+                then: Vec::new(),
                 purpose: Purpose::Pages { checkpoint: false },
                 waiter,
                 since: now,

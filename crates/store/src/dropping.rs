@@ -47,19 +47,13 @@ impl Core {
                 .remove(&tag)
                 .expect("a waiting record is known");
             let slice = self.slice_mut(id);
-            slice.abandoned.tokens.extend(pending.token);
-            match pending.purpose {
-                Purpose::Void(hold) | Purpose::Restart(_, hold) => {
-                    slice.abandoned.holds.push(hold);
+            slice.abandoned.tokens.extend(pending.tokens());
+            // The log still has the entries.
+            if let Purpose::Item(item) = pending.purpose {
+                let known = self.items.get(item);
+                if known.is_some_and(|it| it.entry().is_none()) {
+                    self.slice_mut(id).abandoned.copies.push(item);
                 }
-                // The log still has the entries.
-                Purpose::Item(item) => {
-                    let known = self.items.get(item);
-                    if known.is_some_and(|it| it.entry().is_none()) {
-                        self.slice_mut(id).abandoned.copies.push(item);
-                    }
-                }
-                _ => {}
             }
         }
     }
@@ -71,6 +65,7 @@ impl Core {
             let pending = Pending {
                 slice: id,
                 token: Some(token),
+                then: Vec::new(),
                 purpose: Purpose::Drop,
                 waiter: Waiter::Nobody,
                 since,
@@ -88,7 +83,6 @@ impl Core {
         let mut gone: Vec<ItemId> = core::mem::take(&mut slice.log).into_values().collect();
         gone.append(&mut slice.installs);
         gone.append(&mut slice.abandoned.copies);
-        let holds = core::mem::take(&mut slice.abandoned.holds);
         for mut overlay in core::mem::take(&mut slice.overlay).into_values() {
             overlay.clear_parts(&mut gone);
         }
@@ -98,9 +92,6 @@ impl Core {
         self.reserved -= reserved;
         for item in gone {
             self.release_item(item);
-        }
-        for hold in holds {
-            self.let_go(partition, &hold);
         }
         self.partitions[usize::from(partition)]
             .commands

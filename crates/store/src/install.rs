@@ -73,6 +73,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token,
+            then: Vec::new(),
             purpose: Purpose::Item(item),
             waiter: Waiter::Nobody,
             since: now,

@@ -88,6 +88,7 @@ mod superblocks;
 mod survey;
 mod trim;
 mod unfinished;
+mod withdrawn;
 
 pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
 pub use holdfast_journal::{Checked, GroupNumber, RottenSegment};

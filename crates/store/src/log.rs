@@ -136,10 +136,9 @@ impl Core {
             self.settle(slice);
         }
         for pending in done {
-            if let Some(token) = pending.token
-                && !matches!(pending.purpose, Purpose::Drop)
-            {
-                out.events.push_back(StoreEvent::Durable { token });
+            if !matches!(pending.purpose, Purpose::Drop) {
+                let durable = pending.tokens().map(|token| StoreEvent::Durable { token });
+                out.events.extend(durable);
             }
             self.wake(now, partition, &pending, out);
         }
@@ -180,7 +179,7 @@ impl Core {
     }
 
     /// What is void is so for whoever recovers the journal, too.
-    pub(crate) fn let_go(&mut self, partition: u16, hold: &Hold) {
+    fn let_go(&mut self, partition: u16, hold: &Hold) {
         if let Some(group) = hold.group {
             self.journal.unpin(partition, group);
         }

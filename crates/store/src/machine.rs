@@ -115,6 +115,8 @@ pub(crate) enum Lane {
 pub(crate) struct Pending {
     pub(crate) slice: SliceId,
     pub(crate) token: Option<StoreToken>,
+    /// Tokens that come right after that one.
+    pub(crate) then: Vec<StoreToken>,
     pub(crate) purpose: Purpose,
     pub(crate) waiter: Waiter,
     pub(crate) since: Instant,

@@ -149,6 +149,11 @@ impl Core {
             return;
         }
         self.placing.items.remove(&number);
+        self.release_held(id);
+    }
+
+    /// Gives the journal what is held in a slice, as far as there is the data that it tells of.
+    pub(crate) fn release_held(&mut self, id: SliceId) {
         while let Some(slice) = self.slices.get_mut(&id)
             && let Some((tag, record)) = slice.held.pop_front()
         {

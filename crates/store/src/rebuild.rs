@@ -212,6 +212,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token: None,
+            then: Vec::new(),
             purpose,
             waiter: Waiter::Nobody,
             since: now,

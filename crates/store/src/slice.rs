@@ -10,7 +10,6 @@ use holdfast_stdx::Bytes;
 
 use crate::event::StoreToken;
 use crate::item::ItemId;
-use crate::machine::Hold;
 use crate::overlay::PageOverlay;
 
 /// What is kept of a slice in memory: its log above the stable point, what is not yet destaged, and
@@ -65,8 +64,6 @@ pub(crate) struct Slice {
 pub(crate) struct Abandoned {
     pub(crate) tokens: Vec<StoreToken>,
     pub(crate) copies: Vec<ItemId>,
-    /// What is kept until the slice's end is in the journal.
-    pub(crate) holds: Vec<Hold>,
 }
 
 /// The oldest groups whose records still matter for the slice's own state.

@@ -113,6 +113,7 @@ impl Core {
         let pending = Pending {
             slice: id,
             token: None,
+            then: Vec::new(),
             purpose,
             waiter: Waiter::Carry,
             since: now,

@@ -94,7 +94,7 @@ impl Core {
             return;
         };
         let partition = self.slice_mut(id).partition;
-        let end = self.journal.chain(partition).next_group;
+        let end = self.journal.next_group(partition);
         self.journal.pin(partition, hold);
         let state = &mut self.partitions[usize::from(partition)];
         match &mut state.unfinished {
