@@ -319,7 +319,9 @@ impl Sliver {
             // The record that voided the older entry is lost in a hole.
             self.void_above(Sequence(sequence.0 - 1));
         }
-        if sequence > self.prepared.next() && self.gap.is_none() {
+        // Before the first hole what is missing has been trimmed.
+        let may_be_lost = !self.holes.is_empty() && self.gap.is_none();
+        if sequence > self.prepared.next() && may_be_lost {
             self.gap = Some(self.prepared);
         }
         self.prepared = self.prepared.max(sequence);

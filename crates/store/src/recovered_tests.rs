@@ -293,6 +293,34 @@ fn entries_after_a_hole_that_nobody_filled_are_not_counted_on() {
     assert_eq!(found.prepared.1, Sequence(1));
 }
 
+/// The chain begins in the middle of the log, as it does when it has been trimmed; what says how far that was committed follows. A hole behind
+/// all of that may have had more of the slice, but nothing of what is there.
+#[test]
+fn what_was_trimmed_is_not_taken_for_lost_in_a_later_hole() {
+    let position = |sequence| Body::Position {
+        epoch: Epoch(1),
+        sequence: Sequence(sequence),
+        restart: false,
+        damaged: false,
+    };
+    for is_before in [true, false] {
+        let mut walk = Walk::new();
+        if is_before {
+            walk.lose(1);
+        }
+        walk.write(5);
+        walk.write(6);
+        walk.say(position(4));
+        if !is_before {
+            walk.lose(1);
+        }
+        let found = walk.finish().expect("the slice is there");
+        assert!(!found.intact);
+        let expected = if is_before { (0, 0) } else { (6, 4) };
+        assert_eq!((found.prepared.1.0, found.committed.0), expected);
+    }
+}
+
 #[test]
 fn what_was_lost_before_a_slice_ended_does_not_matter() {
     let mut walk = Walk::new();
