@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_format::{HEADER_BLOCK, Hole, PatientRead, ReadRecord, SegmentHeader};
+use holdfast_format::{GroupHeader, HEADER_BLOCK, Hole, PatientRead, ReadRecord, SegmentHeader};
 use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
@@ -97,6 +97,8 @@ enum Purpose {
         partition: u16,
         /// Those not yet looked at, oldest first; the one that is read is the last of them.
         left: VecDeque<Segment>,
+        /// What the last group says, if that is torn.
+        torn: Option<GroupHeader>,
     },
     /// To follow a partition's chain.
     Walk(Box<Walk>),
@@ -255,7 +257,11 @@ impl Recovery {
                     };
                 self.search_next(index + 1, requests)?;
             }
-            Purpose::Last { partition, left } => self.take_last(partition, left, bytes, requests),
+            Purpose::Last {
+                partition,
+                left,
+                torn,
+            } => self.take_last(partition, left, torn, bytes, requests),
             Purpose::Walk(mut walk) => {
                 walk.take(&self.place, bytes, found);
                 self.walk(walk, requests);
@@ -336,64 +342,99 @@ impl Recovery {
             return;
         }
         let left = chain::of_partition(&self.segments, partition);
-        self.last_in(partition, left, requests);
+        self.last_in(partition, left, None, requests);
     }
 
     fn last_in(
         &mut self,
         partition: u16,
         left: VecDeque<Segment>,
+        torn: Option<GroupHeader>,
         requests: &mut Vec<DiskRequest>,
     ) {
-        match left.back() {
-            Some(segment) => {
-                let index = segment.index;
-                self.read_segment(index, Purpose::Last { partition, left }, requests);
+        if let Some(segment) = left.back() {
+            let index = segment.index;
+            let purpose = Purpose::Last {
+                partition,
+                left,
+                torn,
+            };
+            self.read_segment(index, purpose, requests);
+        } else if let Some(header) = torn {
+            // There is nothing before it: it was the first one, or what is trimmed has been said to be so by this very one.
+            self.begin_walk(partition, &header, None, requests);
+        } else {
+            // No segment has a single good group: the chain begins with its oldest segment.
+            // A store that was opened before has written to each of its partitions.
+            if self.place.use_counter > 1 {
+                self.empty.push(partition);
             }
-            None => {
-                // No segment has a single good group: the chain begins with its oldest segment.
-                // A store that was opened before has written to each of its partitions.
-                if self.place.use_counter > 1 {
-                    self.empty.push(partition);
-                }
-                let segments = chain::of_partition(&self.segments, partition);
-                let oldest = segments.front().map_or(1, |segment| segment.first_group);
-                let walk = Walk::new(partition, segments, oldest, oldest, 0);
-                self.walk(Box::new(walk), requests);
-            }
+            let segments = chain::of_partition(&self.segments, partition);
+            let oldest = segments.front().map_or(1, |segment| segment.first_group);
+            let walk = Walk::new(partition, segments, oldest, oldest, 0);
+            self.walk(Box::new(walk), requests);
         }
     }
 
+    /// Of the last groups only one that counts is believed: what a torn one says is trimmed may not be used again before a durable
+    /// one has said so, too.
     fn take_last(
         &mut self,
         partition: u16,
         mut left: VecDeque<Segment>,
+        mut torn: Option<GroupHeader>,
         bytes: &Bytes,
         requests: &mut Vec<DiskRequest>,
     ) {
         let segment = left.pop_back().expect("the segment that was read");
+        let mut later = chain::of_partition(&self.segments, partition).into_iter();
+        let next = later.find(|later| later.ordinal > segment.ordinal);
         let mut offset = HEADER_BLOCK;
-        let mut last = None;
+        let mut last: Option<GroupHeader> = None;
+        let mut counts = None;
         while let Some((at, group)) =
             chain::next_group_of(&self.place, partition, segment, bytes, offset)
         {
+            if next.is_some_and(|next| group.header.group >= next.first_group) {
+                // It was torn, and the next segment begins with what took its place.
+                break;
+            }
             offset = at + group.bytes;
+            // A next segment was begun only after everything in this one was durable.
+            counts = match group.is_whole() || next.is_some() {
+                true => Some(group.header),
+                false => last.filter(|last| group.header.durable_up_to >= last.group),
+            };
             last = Some(group.header);
         }
-        match last {
-            None => self.last_in(partition, left, requests),
-            Some(header) => {
-                let segments = chain::of_partition(&self.segments, partition);
-                let walk = Walk::new(
-                    partition,
-                    segments,
-                    header.oldest_group,
-                    header.redo_from,
-                    header.overwrote,
-                );
-                self.walk(Box::new(walk), requests);
-            }
+        // It is the very last one, or there is none.
+        torn = torn.or(last.filter(|last| counts.is_none_or(|counts| counts.group < last.group)));
+        match counts {
+            Some(header) => self.begin_walk(partition, &header, torn.as_ref(), requests),
+            None => self.last_in(partition, left, torn, requests),
         }
+    }
+
+    /// Follows a chain, as its last group says that counts.
+    fn begin_walk(
+        &mut self,
+        partition: u16,
+        header: &GroupHeader,
+        torn: Option<&GroupHeader>,
+        requests: &mut Vec<DiskRequest>,
+    ) {
+        let segments = chain::of_partition(&self.segments, partition);
+        let mut walk = Walk::new(
+            partition,
+            segments,
+            header.oldest_group,
+            header.redo_from,
+            header.overwrote,
+        );
+        if let Some(torn) = torn {
+            walk.leave_out_before(torn.oldest_group);
+        }
+        self.walk(Box::new(walk), requests);
     }
 
     fn walk(&mut self, walk: Box<Walk>, requests: &mut Vec<DiskRequest>) {

@@ -486,6 +486,65 @@ fn a_segment_that_was_healed_stays_so() {
     assert!(!has_hole(&found) && !is_suspect(&found));
 }
 
+/// Groups that each take a segment of their own, and then one that says that the first of these is trimmed: where that is.
+fn with_trimmed() -> (Memory, Journal, u64) {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    for sequence in 1..=3 {
+        journal.append(0, entry(sequence, 32), sequence);
+        write(&mut journal, &mut memory);
+    }
+    journal.trim(0);
+    journal.append(0, entry(4, 2), 4);
+    let (request, group, _) = write(&mut journal, &mut memory);
+    assert_eq!(group, GroupNumber(4));
+    let DiskOp::Write { offset, .. } = request.op else {
+        panic!("a group is a write");
+    };
+    (memory, journal, offset)
+}
+
+/// It is not durable, so the segment is part of the chain, and nobody may take it before a durable group has said that it is not.
+#[test]
+fn what_a_torn_group_says_is_not_believed() {
+    let (mut memory, _, offset) = with_trimmed();
+    memory.bytes[offset as usize + 2 * 4096] ^= 1;
+    let (mut journal, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+    assert!(!has_hole(&found) && is_suspect(&found));
+    assert_eq!((journal.chain_segments(0), journal.free_segments()), (3, 5));
+    // The next group begins a segment, of which no more may come to be than the header.
+    journal.append(0, entry(5, 32), 5);
+    let before = memory.clone();
+    let (request, ..) = write(&mut journal, &mut memory);
+    let DiskOp::Write { offset, .. } = request.op else {
+        panic!("a group is a write");
+    };
+    for is_whole in [true, false] {
+        if !is_whole {
+            let begun = offset as usize + 4096;
+            memory.bytes[begun..].copy_from_slice(&before.bytes[begun..]);
+        }
+        let (_, found) = recover(&mut memory.clone(), 3);
+        let expected: &[u64] = if is_whole { &[1, 2, 3, 5] } else { &[1, 2, 3] };
+        assert_eq!(sequences(&found), expected);
+        assert!(!has_hole(&found));
+    }
+}
+
+/// It had been durable, and has rotted: the segment that it says is trimmed was used again.
+#[test]
+fn what_a_rotten_last_group_says_is_believed_where_it_is_true() {
+    let (mut memory, journal, offset) = with_trimmed();
+    assert_eq!((journal.chain_segments(0), journal.free_segments()), (2, 6));
+    memory.bytes[offset as usize + 2 * 4096] ^= 1;
+    let used_again = Journal::format(&place(0)).next().expect("a segment");
+    memory.perform(&used_again);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [2, 3]);
+    assert!(!has_hole(&found) && is_suspect(&found));
+}
+
 #[test]
 fn a_journal_that_is_newer_than_the_superblocks_is_refused() {
     let (mut memory, _) = with_groups(1);

@@ -81,6 +81,18 @@ impl Walk {
         }
     }
 
+    /// A last group that is torn says that what is before this one is trimmed. It is believed where that is not there any more: the
+    /// segments were used again, so it had been durable, and has rotted since.
+    pub(crate) fn leave_out_before(&mut self, oldest_group: u64) {
+        let first = self.segments.front().map(|segment| segment.first_group);
+        if let Some(first) =
+            first.filter(|first| (self.oldest_group + 1..=oldest_group).contains(first))
+        {
+            self.oldest_group = first;
+            self.position.expected = first;
+        }
+    }
+
     /// The group that comes next, and where it is, in bytes from the beginning of the segment taken last.
     pub(crate) fn expected(&self) -> (u64, usize) {
         (self.position.expected, self.position.cursor)
@@ -104,6 +116,12 @@ impl Walk {
     pub(crate) fn first_group_after(&self) -> Option<u64> {
         let next = self.segments.get(self.current + 1);
         next.map(|segment| segment.first_group)
+    }
+
+    /// Whether a group with this number may be one of the segment that is being walked. The next one begins with a number that was given
+    /// out again where the last group here was torn, and what took its place did not fit.
+    fn may_be_here(&self, group: u64) -> bool {
+        self.first_group_after().is_none_or(|next| group < next)
     }
 
     /// Takes the bytes of the segment that was wanted.
@@ -131,7 +149,8 @@ impl Walk {
                 .then_some(self.position.expected);
             let later = next_group_of(place, self.partition, segment, bytes, after).filter(
                 |(_, ReadGroup { header, .. })| {
-                    Some(header.group) == sought || header.durable_up_to >= self.position.expected
+                    let is_proof = header.durable_up_to >= self.position.expected;
+                    self.may_be_here(header.group) && (Some(header.group) == sought || is_proof)
                 },
             );
             match later {
@@ -162,6 +181,7 @@ impl Walk {
             group_of(place, self.partition, segment, bytes, self.position.cursor)
         {
             let continues = group.header.group == self.position.expected
+                && self.may_be_here(group.header.group)
                 && self
                     .position
                     .previous
