@@ -253,10 +253,13 @@ impl Journal {
         let index = self.check.to_blank.pop()?;
         let token = self.check.token(self.place.token_base);
         self.check.blanking = Some((token, index));
-        Some(DiskRequest {
-            token,
-            ..blank_segment(&self.place, index)
-        })
+        let mut request = blank_segment(&self.place, index);
+        request.token = token;
+        // Nothing flushes it: as long as it is not there each start doubts the ends of all chains.
+        if let DiskOp::Write { durable, .. } = &mut request.op {
+            *durable = true;
+        }
+        Some(request)
     }
 
     /// Whether a request was a check's.

@@ -32,7 +32,7 @@ mod recover;
 mod tests;
 mod walk;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{DeviceLayout, GroupWriter, HEADER_BLOCK, Record, SegmentHeader};
@@ -136,6 +136,9 @@ pub struct Journal {
     copy: Option<Copy>,
     next_copy_token: u64,
     check: Check,
+    /// Segments with bad headers, which may have been the next ones of any chain, and the partitions that have not written since that
+    /// their ends are in doubt because of that. When all have the headers become blank; until then the segments are taken last.
+    doubted: (Vec<u32>, BTreeSet<u16>),
 }
 
 impl Journal {
@@ -250,6 +253,7 @@ impl Journal {
             return false;
         }
         let mut released = self.partitions[usize::from(partition)].complete();
+        self.has_said(partition);
         if let Some(copy) = &mut self.copy {
             copy.complete(partition);
             released.retain(|(index, _)| copy.may_release(*index));
@@ -262,6 +266,19 @@ impl Journal {
             }
         }
         true
+    }
+
+    /// A partition has a durable group of this start.
+    fn has_said(&mut self, partition: u16) {
+        let (doubted, unsaid) = &mut self.doubted;
+        if unsaid.remove(&partition) && unsaid.is_empty() {
+            for index in core::mem::take(doubted) {
+                if let Some(place) = self.free.iter().position(|free| *free == index) {
+                    self.free.remove(place);
+                    self.check.blank_later(index);
+                }
+            }
+        }
     }
 
     /// Begins to copy the journal to another device, which has segments of the same size there, and no fewer.
@@ -442,6 +459,7 @@ impl Journal {
         place: JournalPlace,
         partitions: Vec<Partition>,
         free: VecDeque<u32>,
+        doubted: Vec<u32>,
     ) -> Self {
         assert!(
             place.use_counter >> START_BITS == 0,
@@ -468,6 +486,7 @@ impl Journal {
             copy: None,
             next_copy_token: 0,
             check: Check::default(),
+            doubted: (doubted, (0..place.partitions).collect()),
         }
     }
 }

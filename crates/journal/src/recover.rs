@@ -19,7 +19,7 @@ use holdfast_stdx::Bytes;
 use crate::chain::{self, HeaderFound, START_BYTES, SegmentFound};
 use crate::partition::{Partition, Segment};
 use crate::walk::Walk;
-use crate::{GroupNumber, Journal, JournalPlace, START_BITS, blank_segment, write_header};
+use crate::{GroupNumber, Journal, JournalPlace, START_BITS, write_header};
 
 /// Headers that are read at a time.
 const HEADERS_IN_FLIGHT: u32 = 32;
@@ -150,10 +150,14 @@ impl Recovery {
         for partition in &self.partitions {
             used.extend(partition.segments().map(|segment| segment.index));
         }
-        let free = (0..self.place.layout.segment_count)
-            .filter(|index| !used.contains(index))
+        let doubted = self.headers_to_blank();
+        let is_free = |index: &u32| !used.contains(index) && !doubted.contains(index);
+        let mut free: VecDeque<u32> = (0..self.place.layout.segment_count)
+            .filter(is_free)
             .collect();
-        Journal::recovered(self.place, self.partitions, free)
+        // These are the last that are taken: see `Journal::doubted`.
+        free.extend(&doubted);
+        Journal::recovered(self.place, self.partitions, free, doubted)
     }
 
     /// Takes the end of a request and goes on.
@@ -451,28 +455,21 @@ impl Recovery {
         }
     }
 
-    /// Makes bad headers good. One in a chain is made what it was, where that is certain: whoever reads the journal later need
-    /// not search the segment, nor take for rotten what power has torn.
+    /// Makes bad headers in chains what they were, where that is certain: whoever reads the journal later need not search the segment,
+    /// nor take for rotten what power has torn. Those in no chain stay as they are until each partition has said what they tell.
     fn heal(&mut self, requests: &mut Vec<DiskRequest>) {
-        let blanks = self.headers_to_blank();
-        let headers = self.headers_to_restore();
-        let count = blanks.len() + headers.len();
-        if count == 0 {
-            self.step = Step::Done;
-            return;
-        }
-        if !blanks.is_empty() {
+        if !self.headers_to_blank().is_empty() {
             // One of them may have been the next segment of any chain.
             self.partitions.iter_mut().for_each(Partition::doubt_end);
         }
+        let headers = self.headers_to_restore();
+        if headers.is_empty() {
+            self.step = Step::Done;
+            return;
+        }
         self.step = Step::Heal {
-            in_flight: count as u32,
+            in_flight: headers.len() as u32,
         };
-        requests.extend(
-            blanks
-                .into_iter()
-                .map(|index| blank_segment(&self.place, index)),
-        );
         requests.extend(
             headers
                 .iter()

@@ -309,11 +309,32 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
         .find(|offset| *offset != segment)
         .expect("there are others");
     memory.bytes[unused] ^= 1;
-    let (_, found) = recover(&mut memory, 3);
-    assert!(is_suspect(&found), "it may have been the next of the chain");
+    for use_counter in [3, 4] {
+        // Power fails before anything is written that says so.
+        let (_, found) = recover(&mut memory, use_counter);
+        assert!(is_suspect(&found), "it may have been the next of the chain");
+    }
+    go_on(&mut memory, 5);
+    let (_, found) = recover(&mut memory, 6);
+    assert_eq!(suspect_since(&found), Some(GroupNumber(4)), "it says so");
     let index = ((unused as u64 - layout.journal_offset) / u64::from(SEGMENT)) as u32;
     let header = &memory.bytes[unused..unused + 4096];
     assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
+}
+
+/// What each start does: a first group, and then blank headers for segments whose headers are bad.
+fn go_on(memory: &mut Memory, use_counter: u64) {
+    let (mut journal, _) = recover(memory, use_counter);
+    assert!(journal.next_blank_request().is_none(), "not before that");
+    journal.force(0);
+    write(&mut journal, memory);
+    while let Some(request) = journal.next_blank_request() {
+        let free = journal.free_segments();
+        let completion = memory.perform(&request);
+        let taken = journal.take_checked(completion);
+        assert_eq!(taken.expect("it works"), None);
+        assert_eq!(journal.free_segments(), free + 1);
+    }
 }
 
 /// Power fails in the write that begins a segment, and tears its header alone, once or while it is put right: a start makes the
@@ -472,15 +493,21 @@ fn a_segment_that_was_healed_stays_so() {
     journal.trim(0);
     journal.force(0);
     write(&mut journal, &mut memory);
+    let sound = memory.clone();
     memory.bytes[headers[0] as usize - 4096] ^= 1;
-    let healed = memory.clone();
-    let (_, found) = recover(&mut memory, 3);
+    let (journal, found) = recover(&mut memory, 3);
     assert!(is_suspect(&found), "it may have been the next of the chain");
-    let (_, found) = recover(&mut memory, 4);
-    assert!(!has_hole(&found) && !is_suspect(&found));
+    let next = Some(journal.next_group(0));
+    go_on(&mut memory, 4);
+    for use_counter in [5, 6] {
+        // Since then, and not anew.
+        let (_, found) = recover(&mut memory, use_counter);
+        assert!(!has_hole(&found));
+        assert_eq!(suspect_since(&found), next);
+        go_on(&mut memory, use_counter);
+    }
     // Nor does a place that cannot be read behind a good header.
-    let mut memory = healed;
-    memory.bytes[headers[0] as usize - 4096] ^= 1;
+    let mut memory = sound;
     memory.unreadable.push(headers[0] + 100);
     let (_, found) = recover(&mut memory, 3);
     assert!(!has_hole(&found) && !is_suspect(&found));
