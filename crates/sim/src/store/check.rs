@@ -11,8 +11,8 @@ use holdfast_store::{BlockRead, Output, Recovered, RecoveredSlice, Store, StoreT
 
 use super::content::tag_of;
 use super::model::{Log, ModelSlice};
-use super::run::{Asked, Check, Host, SLICES, slice_id};
-use super::work::PAGES;
+use super::run::{Asked, Check, Host};
+use super::work::{PAGES, SLICES, slice_id};
 
 /// How long a command's id must be remembered.
 const TWO_LIFETIMES: Duration = Duration::from_secs(8);

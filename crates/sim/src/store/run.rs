@@ -5,7 +5,6 @@ use std::fmt;
 
 use holdfast_model::{
     BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, PAGE_SIZE, Sequence, SliceId, StoreId,
-    VolumeId,
 };
 use holdfast_stdx::{Duration, Instant, Prng, crc32c};
 use holdfast_store::{
@@ -260,9 +259,6 @@ pub(crate) struct Host {
 
 /// Events at one instant beyond which a run is taken to stand still.
 const IDLE_MAX: u32 = 10_000;
-
-/// Slices of a run: enough to meet in partitions.
-pub(crate) const SLICES: u32 = 4;
 
 /// The devices of a run, the journal on the first.
 fn draw_disks(prng: &mut Prng, options: Options, journal_bytes: u64) -> Vec<SimDisk> {
@@ -587,12 +583,5 @@ impl Host {
         let token = self.next_token;
         self.asked.insert(token, asked);
         StoreToken(token)
-    }
-}
-
-pub(crate) fn slice_id(index: u32) -> SliceId {
-    SliceId {
-        volume: VolumeId(1 + u64::from(index / 2)),
-        index: index % 2,
     }
 }

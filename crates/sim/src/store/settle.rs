@@ -6,8 +6,8 @@ use holdfast_store::{ReadSource, View};
 
 use super::check::page_blocks;
 use super::model::ModelSlice;
-use super::run::{Check, Host, slice_id};
-use super::work::PAGES;
+use super::run::{Check, Host};
+use super::work::{PAGES, slice_id};
 
 /// How long a store is left alone until nothing is under way.
 const QUIET: Duration = Duration::from_secs(3);

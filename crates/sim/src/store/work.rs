@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 
 use holdfast_model::{
     BLOCKS_PER_PAGE, BLOCKS_PER_SLICE, BlockIndex, BlockRange, Change, CommandId, Entry, Epoch,
-    Fence, Incarnation, PAGES_PER_SLICE, Sequence, SliceId,
+    Fence, Incarnation, PAGES_PER_SLICE, Sequence, SliceId, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration};
 use holdfast_store::{InstallRefused, ReadRequest, ReadSource, StoreToken, View};
 
 use super::content::{Tag, blocks};
 use super::model::Call;
-use super::run::{Asked, Check, CopyOnItsWay, Host, Reading, SLICES, slice_id};
+use super::run::{Asked, Check, CopyOnItsWay, Host, Reading};
+
+/// Slices of a run: enough to meet in partitions.
+pub(crate) const SLICES: u32 = 4;
 
 /// Pages at the beginning of a slice that a run uses, and one at its end.
 pub(crate) const PAGES: u32 = 6;
@@ -496,5 +499,12 @@ impl Host {
         }
         // The token must not come before the call is noted, so events are taken only now.
         self.pump()
+    }
+}
+
+pub(crate) fn slice_id(index: u32) -> SliceId {
+    SliceId {
+        volume: VolumeId(1 + u64::from(index / 2)),
+        index: index % 2,
     }
 }
