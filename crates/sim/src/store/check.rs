@@ -81,7 +81,7 @@ impl Host {
                 BlockRead::Data { data, .. } => {
                     tag_of(data).ok_or_else(|| format!("{slice} {block:?} is garbage"))?
                 }
-                BlockRead::Bad { .. } if self.rotten => {
+                BlockRead::Bad { .. } if self.rotten || self.may_be_bad(reading.slice, block) => {
                     bad.push(block);
                     continue;
                 }
@@ -210,7 +210,9 @@ impl Host {
         self.copies.clear();
         (self.device_failed, self.loss_is_noted) = (false, false);
         self.report.recoveries += 1;
-        if self.options.journal_rot && self.prng.chance(1, 2) {
+        if self.one_rots.is_some() {
+            self.rot_one_block();
+        } else if self.options.journal_rot && self.prng.chance(1, 2) {
             self.rot_journal();
         }
         self.open()
@@ -234,7 +236,8 @@ impl Host {
                 self.check_slice(slice, recovered.slices.get(&slice))?;
             } else if let Some(found) = recovered.slices.get(&slice) {
                 // The record of its end may have rotted; then something is said to be missing.
-                if !self.journal_rotten || (found.intact && !found.tail_suspect) {
+                let may_be = self.journal_rotten || self.is_in_rotten_group(slice);
+                if !may_be || (found.intact && !found.tail_suspect) {
                     return Err(format!("{slice} has come back"));
                 }
                 self.model.insert(slice, ModelSlice::default());
@@ -248,7 +251,10 @@ impl Host {
     }
 
     fn check_slice(&mut self, slice: SliceId, found: Option<&RecoveredSlice>) -> Check {
-        let journal_rot = self.journal_rotten;
+        // One rotten block has all of its partition called damaged, or in doubt; what is not of its own groups is there.
+        let of_partition = self.is_of_rotten_partition(slice);
+        let has_lost = self.journal_rotten || self.is_in_rotten_group(slice);
+        let journal_rot = self.journal_rotten || of_partition;
         let nothing = RecoveredSlice {
             state: None,
             prepared: Default::default(),
@@ -270,12 +276,15 @@ impl Host {
             return Ok(());
         }
         let log = self.find_log(slice, found);
-        let suspect = journal_rot && (!found.intact || found.tail_suspect || found == &nothing);
+        let suspect = has_lost && (!found.intact || found.tail_suspect || found == &nothing);
         // Copies that had been durable may be lost with the journal's end: whoever is filled is filled anew.
         let lacks_copies = suspect && self.model[&slice].filled.is_some();
         match log {
-            Some(log) if found.intact && !lacks_copies => {
+            Some(log) if (found.intact || !has_lost) && !lacks_copies => {
                 self.accept(slice, found, log, is_there)?;
+                if !found.intact && !found.lacks {
+                    self.mend(slice);
+                }
                 if found.lacks && !self.lost_device {
                     return Err(format!("{slice} lacks something for no reason"));
                 }

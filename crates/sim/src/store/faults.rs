@@ -52,7 +52,7 @@ impl Host {
     }
 
     /// The disk that the store would find its journal on.
-    fn journal_disk(&self) -> usize {
+    pub(crate) fn journal_disk(&self) -> usize {
         let mut newest = (0, 0);
         for (index, disk) in self.disks.iter().enumerate() {
             let copies = holdfast_format::SUPERBLOCK_OFFSETS.map(|at| disk.peek(at, 4096));

@@ -6,6 +6,7 @@
 //! - a read is of one state that the view allows, and bad only where the medium was made bad;
 //! - the pages said to be there are those of the model, and no slot is lost or given twice;
 //! - what is said to have changed above a point is at least what the model changed;
+//! - one block of the journal that rots costs what is in its own group, and that is told;
 //! - after a failed write nothing else is reported;
 //! - devices come and go beside all of it.
 
@@ -15,6 +16,7 @@ mod content;
 mod devices;
 mod faults;
 mod model;
+mod rotten_block;
 mod run;
 mod settle;
 mod trace;

@@ -15,6 +15,7 @@ use holdfast_store::{
 use super::check::BEGIN;
 use super::devices::Orders;
 use super::model::ModelSlice;
+use super::rotten_block::RottenBlock;
 use super::trace::{describe_event, describe_request, is_placed_page};
 use super::work::WRITE_BLOCKS_MAX;
 use crate::disk::{Latency, SimDisk};
@@ -114,6 +115,8 @@ pub struct Report {
     pub recoveries: u64,
     /// Slices found damaged.
     pub damaged: u64,
+    /// Blocks of the journal that rotted alone, in a group or in a segment's header.
+    pub rotten_alone: u64,
     /// Slices found to lack what was on a device that was lost.
     pub lacking: u64,
     /// How often room was refused.
@@ -244,6 +247,9 @@ pub(crate) struct Host {
     pub(crate) journal_rotten: bool,
     /// It was rotten once.
     pub(crate) journal_has_rotted: bool,
+    /// In the runs in which no more of the journal rots than one block: where that is drawn from, and what came of it.
+    pub(crate) one_rots: Option<Prng>,
+    pub(crate) rotten_block: Option<RottenBlock>,
     /// The one copy of the table that rots.
     pub(crate) table_copy: usize,
     /// Slices of which the store has said that it lost something.
@@ -253,7 +259,7 @@ pub(crate) struct Host {
     pub(crate) stopped: Instant,
     pub(crate) orders: Orders,
     pub(crate) report: Report,
-    config: StoreConfig,
+    pub(crate) config: StoreConfig,
     pub(crate) journal_bytes: u64,
 }
 
@@ -336,6 +342,8 @@ impl Host {
             rotten: false,
             journal_rotten: false,
             journal_has_rotted: false,
+            one_rots: RottenBlock::rots_alone(seed, options),
+            rotten_block: None,
             broken: BTreeSet::new(),
             stables: BTreeMap::new(),
             stopped: BEGIN,

@@ -32,7 +32,7 @@ impl Host {
             }
         }
         let bad = self.report.bad_blocks;
-        self.rotten = false;
+        (self.rotten, self.rotten_block) = (false, None);
         self.read_everything(&slices)?;
         for slice in &slices {
             self.check_allocated(*slice)?;
