@@ -7,7 +7,8 @@
 //! Invariants:
 //! - a block is here only as it is in its slot, or as the entry of the slot says that it is: whoever changes a slot's entry says so;
 //! - a block is given out only if its checksum is the entry's; one that does not match is not here;
-//! - what is here, and on its way here, is of at most as many pages as the budget has bytes for.
+//! - what is here, and on its way here, is of at most as many pages as the budget has bytes for; and of these no more is on its way
+//!   than a device brings in a few milliseconds: a read that somebody waits for may come behind all of it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -26,6 +27,11 @@ use crate::read::{Asker, BlockOutcome, mask_of, mask_of_outcomes, runs_of};
 const SHARE: u64 = 8;
 /// Bytes of it at most: eight streams that read as far ahead as any does.
 const BYTES_MAX: u64 = 16 << 20;
+/// Bytes that are on their way at most, for all streams together: four milliseconds of a device that moves 1 GB a second, and as far as
+/// two streams read ahead at most.
+const ON_THEIR_WAY_BYTES_MAX: u64 = 4 << 20;
+/// The same in pages.
+const ON_THEIR_WAY_MAX: usize = (ON_THEIR_WAY_BYTES_MAX / PAGE_SIZE as u64) as usize;
 /// Pages with less than which nothing is read ahead: the one that somebody reads, and the next.
 const PAGES_MIN: u64 = 2;
 /// Requests that one page is worth: of one with more holes than that what is asked for is read, when it is.
@@ -89,6 +95,8 @@ struct AheadPage {
 pub(crate) struct Ahead {
     pages: BTreeMap<u32, AheadPage>,
     pages_max: usize,
+    /// Of them, those that are on their way.
+    on_their_way: usize,
     wanted: u64,
     used: u64,
     unused: u64,
@@ -99,6 +107,7 @@ impl Ahead {
         Self {
             pages: BTreeMap::new(),
             pages_max: (bytes_max / PAGE_SIZE as u64) as usize,
+            on_their_way: 0,
             wanted: 0,
             used: 0,
             unused: 0,
@@ -204,6 +213,9 @@ impl Ahead {
     /// Makes room for one more page, and says whether there is some. Where there was none, the oldest one goes, if that has been here for
     /// long: who asked for it has gone elsewhere.
     fn make_room(&mut self) -> bool {
+        if self.on_their_way >= ON_THEIR_WAY_MAX {
+            return false;
+        }
         self.wanted += 1;
         if self.pages.len() < self.pages_max {
             return true;
@@ -234,11 +246,13 @@ impl Ahead {
         };
         let before = self.pages.insert(slot, page);
         assert!(before.is_none(), "a page is read ahead once at a time");
+        self.on_their_way += 1;
     }
 
     /// What was on its way is here, or does not come: which reads have waited for it.
     fn arrive(&mut self, slot: u32, here: Option<Here>) -> Vec<u64> {
         let page = self.pages.remove(&slot).expect("it was on its way");
+        self.on_their_way -= 1;
         let AheadPage {
             since,
             left,
@@ -267,6 +281,15 @@ impl Pages {
     #[must_use]
     pub fn ahead_pages_max(&self) -> u32 {
         self.ahead.pages_max as u32
+    }
+
+    /// Pages that may be read ahead by each of so many streams, so that all of them find room, and have their turn.
+    #[must_use]
+    pub fn ahead_pages_each(&self, streams: u32) -> u32 {
+        assert!(streams > 0, "somebody reads");
+        // What a stream has come through is here for a while still.
+        let room = self.ahead_pages_max() / (2 * streams);
+        room.min(ON_THEIR_WAY_MAX as u32 / streams)
     }
 
     /// Reads blocks of `wanted` for whoever will ask for them, if they are there and not in memory. Tells whether that is as it should be

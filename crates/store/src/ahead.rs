@@ -184,11 +184,10 @@ impl Streams {
         place
     }
 
-    /// How many pages each stream may have ahead, so that there is room for all of them.
-    fn reach_max(&self, pages_max: u32) -> u32 {
+    /// How many streams go on.
+    fn count(&self) -> u32 {
         let goes_on = |stream: &&Stream| self.reads - stream.used < IDLE_READS;
-        let count = self.known.iter().filter(goes_on).count() as u32;
-        (pages_max / (2 * count.max(1))).clamp(1, REACH_MAX)
+        self.known.iter().filter(goes_on).count() as u32
     }
 }
 
@@ -201,15 +200,15 @@ impl Core {
         range: BlockRange,
         out: &mut Output,
     ) {
-        let pages_max = self.pages.ahead_pages_max();
-        if pages_max == 0 {
+        if self.pages.ahead_pages_max() == 0 {
             return;
         }
         let Some(place) = self.streams.take(slice, range) else {
             return;
         };
         let stream = self.streams.known[place];
-        let wanted = stream.wanted(self.streams.reach_max(pages_max));
+        let reach_max = self.pages.ahead_pages_each(self.streams.count());
+        let wanted = stream.wanted(reach_max.clamp(1, REACH_MAX));
         if wanted.is_empty() {
             return;
         }
@@ -394,17 +393,16 @@ mod tests {
     }
 
     #[test]
-    fn streams_share_the_room() {
+    fn those_that_go_on_are_counted() {
         let mut streams = Streams::default();
-        assert_eq!(streams.reach_max(64), REACH_MAX);
+        assert_eq!(streams.count(), 0);
         for stream in 0..8 {
             for piece in 0..3 {
                 read(&mut streams, 10_000 * stream + piece, 1);
             }
         }
-        assert_eq!(streams.reach_max(64), 4);
+        assert_eq!(streams.count(), 8);
         streams.reads += IDLE_READS;
-        assert_eq!(streams.reach_max(64), REACH_MAX);
-        assert_eq!(streams.reach_max(2), 1);
+        assert_eq!(streams.count(), 0);
     }
 }

@@ -21,7 +21,8 @@ const SLICE: SliceId = SliceId {
 /// The last block of a page and the first one of the next.
 const ACROSS: BlockRange = BlockRange::new(63, 2);
 const JOURNAL_BYTES: u64 = 8 * (256 << 10);
-const DEVICE_BYTES: usize = (2 << 20) + JOURNAL_BYTES as usize + 8 * ((256 << 10) + 1024) + 4096;
+/// Pages that the device has room for, unless it is told otherwise.
+const PAGES: u32 = 8;
 
 /// A store on a device in memory, which does what it is asked at once, or when it is told to.
 struct Bench {
@@ -40,9 +41,15 @@ impl Bench {
     }
 
     fn with(change: impl FnOnce(&mut StoreConfig)) -> Self {
+        Self::of(PAGES, change)
+    }
+
+    fn of(pages: u32, change: impl FnOnce(&mut StoreConfig)) -> Self {
+        let slot = (256 << 10) + 1024;
+        let device_bytes = (2 << 20) + JOURNAL_BYTES + u64::from(pages) * slot + 4096;
         let geometry = DeviceGeometry {
             disk: DiskId(0),
-            bytes: DEVICE_BYTES as u64,
+            bytes: device_bytes,
             sector: 512,
             tier: Tier::Flash,
         };
@@ -71,7 +78,7 @@ impl Bench {
             store,
             out,
             now,
-            device: vec![0; DEVICE_BYTES],
+            device: vec![0; device_bytes as usize],
             sequence: Sequence::ZERO,
             reads: Vec::new(),
             opened: false,
@@ -345,8 +352,11 @@ fn an_older_block_does_not_take_the_place_of_a_newer_one() {
 
 /// Six pages, of which each block is as its page's number says.
 fn with_pages(change: impl FnOnce(&mut StoreConfig)) -> Bench {
-    let mut bench = Bench::with(change);
-    for page in 0..6 {
+    filled(Bench::with(change), 6)
+}
+
+fn filled(mut bench: Bench, pages: u32) -> Bench {
+    for page in 0..pages {
         for part in 0..8 {
             bench.write(BlockRange::new(64 * page + 8 * part, 8), 1 + page as u8);
         }
@@ -488,6 +498,42 @@ fn what_a_write_overtakes_is_not_read_as_it_was() {
         let read = bench.reads.pop().expect("it was read");
         assert_eq!(read, [9, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0]);
     }
+}
+
+/// There are more streams than may have a page on its way. Together they have no more of it than there may be, and each has its turn.
+#[test]
+fn streams_share_what_is_on_its_way() {
+    const STREAMS: u32 = 24;
+    const PAGES_EACH: u32 = 4;
+    let pages = STREAMS * PAGES_EACH;
+    let mut bench = filled(Bench::of(pages + 2, |_| ()), pages);
+    let bytes = |request: &DiskRequest| request.op.extent().expect("a read").1;
+    let mut on_their_way = VecDeque::new();
+    let (mut most, mut found) = (0, [0; STREAMS as usize]);
+    for part in 0..8 * PAGES_EACH {
+        for stream in 0..STREAMS {
+            let first = 64 * PAGES_EACH * stream + 8 * part;
+            let range = BlockRange::new(first, 8);
+            let asked = bench.begin_read(range, ReadSource::Anywhere);
+            let (own, ahead): (Vec<_>, Vec<_>) = asked
+                .into_iter()
+                .partition(|request| bytes(request) == range.bytes());
+            found[stream as usize] += u32::from(own.is_empty());
+            on_their_way.extend(ahead);
+            most = most.max(on_their_way.iter().map(bytes).sum::<u64>());
+            own.into_iter().for_each(|request| bench.complete(request));
+            bench.take_events();
+            while bench.reads.is_empty() {
+                let next = on_their_way.pop_front();
+                bench.complete(next.expect("it waits for something"));
+                on_their_way.extend(bench.take_requests());
+            }
+            let page = (first / 64) as u8;
+            assert_eq!(bench.reads.pop().expect("it is there"), [1 + page; 8]);
+        }
+    }
+    assert!((2 << 20..=4 << 20).contains(&most), "{most}");
+    assert!(found.iter().all(|found| *found >= 4), "{found:?}");
 }
 
 #[test]
