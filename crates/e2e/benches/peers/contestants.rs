@@ -189,8 +189,11 @@ impl Contestant {
     pub(crate) fn takes_part_in(&self, workload: &Workload) -> bool {
         let reads_only = workload.reads == 100;
         match self.name {
-            // Anything else would be in memory after a while.
-            MEDIA => reads_only && workload.bytes > KEPT_READ_BYTES_MAX,
+            // Anything else would be in memory after a while; also what is read in order, unless that is small.
+            MEDIA => {
+                let is_kept = workload.bytes <= KEPT_READ_BYTES_MAX && !workload.sequential;
+                reads_only && !is_kept
+            }
             DIRECT => reads_only,
             DSYNC => !reads_only,
             _ => true,

@@ -5,7 +5,8 @@
 //! - `--rounds N`: measurements of each, 5 unless told otherwise;
 //! - `--seconds N`: how long each takes, 4 unless told otherwise;
 //! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these; `--with ceph` by itself: all, and Ceph, which
-//!   is there only if it is named;
+//!   is there only if it is named, as are sequential reads of one command at a time: of these the least is in memory with a small `--cache`,
+//!   and with 2 MiB nothing is read ahead;
 //! - `--cache SIZE`: what each node keeps in memory of what was read, 4 GiB unless told otherwise: enough for all of the volume, as the
 //!   peers have it in the system's;
 //! - `--size SIZE`: of a volume, and of a peer's file, 4 GiB unless told otherwise;

@@ -8,7 +8,7 @@ use holdfast_e2e::arguments::Arguments;
 use holdfast_model::ByteSize;
 
 use crate::contestants::{CONTESTANTS, ON_DEMAND};
-use crate::workloads::{WORKLOADS, Workload};
+use crate::workloads::{self, WORKLOADS, Workload};
 
 /// More rounds, or longer ones, would take a day.
 const ROUNDS_MAX: u32 = 100;
@@ -31,7 +31,7 @@ impl Options {
         let mut arguments = Arguments::of_process()?;
         let rounds = arguments.number("--rounds", 5, ROUNDS_MAX)?;
         let duration = arguments.seconds(4, SECONDS_MAX)?;
-        let only = arguments.all("--only");
+        let mut only = arguments.all("--only");
         let mut with = arguments.all("--with");
         let cache = arguments.text("--cache");
         let size = match arguments.text("--size") {
@@ -41,6 +41,11 @@ impl Options {
         let json = arguments.json();
         arguments.end()?;
         let workloads = WORKLOADS.iter().map(|it| (it.name, it));
+        if only.is_empty() {
+            let names = WORKLOADS.iter().map(|it| it.name);
+            let others = names.filter(|it| !workloads::ON_DEMAND.contains(it));
+            only.extend(others.map(str::to_owned));
+        }
         let contestants = CONTESTANTS.map(|it| (it, it));
         if with.iter().all(|it| ON_DEMAND.contains(&it.as_str())) {
             let others = CONTESTANTS.iter().filter(|it| !ON_DEMAND.contains(it));

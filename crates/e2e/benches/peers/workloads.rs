@@ -38,8 +38,11 @@ const fn aim(figure: Figure, peer: &'static str, bound: f64) -> Aim {
     }
 }
 
+/// Those that are measured only where they are named: what is read ahead shows only where little is in memory (`--cache`).
+pub(crate) const ON_DEMAND: [&str; 2] = ["read-32k-1", "read-64k-1"];
+
 /// In this order.
-pub(crate) const WORKLOADS: [Workload; 9] = [
+pub(crate) const WORKLOADS: [Workload; 11] = [
     Workload {
         name: "read-4k-1",
         what: "4 KiB random read, queue depth 1",
@@ -131,6 +134,24 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
             },
             aim(Figure::Megabytes, CEPH, 1.5),
         ],
+    },
+    Workload {
+        name: "read-32k-1",
+        what: "32 KiB sequential read, queue depth 1",
+        bytes: 32 << 10,
+        reads: 100,
+        sequential: true,
+        depth: 1,
+        aims: &[],
+    },
+    Workload {
+        name: "read-64k-1",
+        what: "64 KiB sequential read, queue depth 1",
+        bytes: 64 << 10,
+        reads: 100,
+        sequential: true,
+        depth: 1,
+        aims: &[],
     },
     Workload {
         name: "write-256k-8",
