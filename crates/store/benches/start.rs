@@ -9,6 +9,10 @@
 //!
 //! Each opening is a process of its own, so that its memory is the opening's; every byte is read from the device, for
 //! the page cache is bypassed. Beside it the same reads of the table without anything done about them: the device's limit.
+//!
+//! `start FILE --fill` has FILE, the device of a node that is off, have all pages of the slices that are on it. So the start of a whole
+//! node is measured, by another bench of this name, in `crates/e2e`.
+//!
 //! docs/performance.md says what was found.
 
 use std::collections::BTreeMap;
@@ -23,10 +27,11 @@ use holdfast_disk::{DeviceSpec, Disks, FileSpec, Options};
 use holdfast_format::device::HEAD_BYTES;
 use holdfast_format::zero::ZERO_BLOCK_CHECKSUM;
 use holdfast_format::{
-    Body, DeviceLayout, PageEntry, PageKey, PageSet, Record, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
-    SlotContent, Superblock, TABLE_ENTRY,
+    Body, PageEntry, PageKey, PageSet, Record, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, SlotContent,
+    Superblock, TABLE_ENTRY,
 };
 use holdfast_journal::{Found, Journal, JournalPlace, Recovery};
+use holdfast_model::report::NOTES;
 use holdfast_model::{
     BLOCKS_PER_PAGE, BlockRange, Change, ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest,
     DiskToken, Entry, Epoch, Fence, NodeId, PAGE_SIZE, PAGES_PER_SLICE, PageIndex, Sequence,
@@ -42,7 +47,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 const DISK: DiskId = DiskId(0);
-const USAGE: &str = "usage: start FILE [--slices COUNT] [--in-order] [--openings COUNT]";
+const USAGE: &str =
+    "usage: start FILE [--slices COUNT] [--in-order] [--openings COUNT], or start FILE --fill";
 /// What a device of 1 TiB has, whatever the size of this one.
 const JOURNAL_BYTES: u64 = 8 << 30;
 /// Volumes are of 1 TiB each.
@@ -74,6 +80,7 @@ fn main() -> Result<()> {
             // For the processes that this one starts.
             "--open" => return open(&file.context(USAGE)?),
             "--read" => return read_table(&file.context(USAGE)?),
+            "--fill" => return fill(&file.context(USAGE)?),
             _ if file.is_none() && !argument.starts_with('-') => file = Some(argument.into()),
             _ => bail!(USAGE),
         }
@@ -232,11 +239,6 @@ fn slice(number: u32) -> SliceId {
     }
 }
 
-/// Slices all of whose pages are on the device.
-fn slices_on(layout: &DeviceLayout) -> u32 {
-    layout.slot_count / PAGES_PER_SLICE
-}
-
 /// Makes a file with a store that has so many slices, and all of their pages.
 fn make(path: &Path, slices: u32, in_order: bool) -> Result<()> {
     let begun = Instant::now();
@@ -251,15 +253,34 @@ fn make(path: &Path, slices: u32, in_order: bool) -> Result<()> {
         ..DeviceSpec::existing(path)
     })?;
     write_logs(&mut device, slices)?;
-    let superblock = begin_use(&mut device)?;
-    write_sets(&mut device, &superblock)?;
-    write_table(&mut device, &superblock, in_order)?;
+    write_pages(&mut device, in_order)?;
     let took = begun.elapsed().as_secs_f64();
     writeln!(
         io::stdout(),
         "made in {took:.0} s: {slices} slices, {pages} pages"
     )?;
     Ok(())
+}
+
+/// Has the device of a node that is off have all pages of the slices that are on it.
+fn fill(path: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let slices = write_pages(&mut Device::existing(path)?, false)?;
+    let took = begun.elapsed().as_secs_f64();
+    let pages = slices * u64::from(PAGES_PER_SLICE);
+    writeln!(
+        io::stdout(),
+        "filled in {took:.0} s: {slices} slices, {pages} pages"
+    )?;
+    Ok(())
+}
+
+/// Has the slices of a store have all of their pages. How many slices there are.
+fn write_pages(device: &mut Device, in_order: bool) -> Result<u64> {
+    let superblock = begin_use(device)?;
+    let slices = write_sets(device, &superblock)?;
+    write_table(device, &superblock, &slices, in_order)?;
+    Ok(slices.len() as u64)
 }
 
 /// Creates a store, with slices that have a log and a state.
@@ -324,8 +345,8 @@ fn begin_use(device: &mut Device) -> Result<Superblock> {
     Ok(superblock)
 }
 
-/// Appends to the store's journal that its slices have all of their pages.
-fn write_sets(device: &mut Device, superblock: &Superblock) -> Result<()> {
+/// Appends to the store's journal that its slices have all of their pages: which they are, and how far each is committed.
+fn write_sets(device: &mut Device, superblock: &Superblock) -> Result<BTreeMap<SliceId, Sequence>> {
     let place = JournalPlace {
         disk: DISK,
         layout: superblock.layout,
@@ -345,13 +366,18 @@ fn write_sets(device: &mut Device, superblock: &Superblock) -> Result<()> {
             recovery.handle(completion, &mut requests, &mut found)?;
         }
     }
-    let mut partitions = BTreeMap::new();
+    let mut slices: BTreeMap<SliceId, (u16, Sequence)> = BTreeMap::new();
     for found in found {
         if let Found::Record {
             partition, read, ..
         } = found
+            && read.record.slice.volume != NOTES
         {
-            partitions.insert(read.record.slice, partition);
+            let Record {
+                slice, committed, ..
+            } = read.record;
+            let known = slices.entry(slice).or_insert((partition, committed));
+            known.1 = known.1.max(committed);
         }
     }
     let mut journal = recovery.finish();
@@ -359,15 +385,17 @@ fn write_sets(device: &mut Device, superblock: &Superblock) -> Result<()> {
     for page in 0..PAGES_PER_SLICE {
         all.set(PageIndex(page), true);
     }
-    for (slice, partition) in partitions {
+    for (slice, (partition, committed)) in &slices {
         let record = Record {
-            slice,
-            committed: Sequence(1),
+            slice: *slice,
+            committed: *committed,
             body: Body::Checkpoint(all.clone()),
         };
-        journal.append(partition, record, 0);
+        journal.append(*partition, record, 0);
     }
-    write_journal(device, &mut journal, superblock.partitions)
+    write_journal(device, &mut journal, superblock.partitions)?;
+    let committed = slices.into_iter().map(|(slice, (_, point))| (slice, point));
+    Ok(committed.collect())
 }
 
 fn write_journal(device: &mut Device, journal: &mut Journal, partitions: u16) -> Result<()> {
@@ -388,9 +416,23 @@ fn write_journal(device: &mut Device, journal: &mut Journal, partitions: u16) ->
 }
 
 /// Writes an entry for each page of the slices, in both copies of the table.
-fn write_table(device: &mut Device, superblock: &Superblock, in_order: bool) -> Result<()> {
+fn write_table(
+    device: &mut Device,
+    superblock: &Superblock,
+    slices: &BTreeMap<SliceId, Sequence>,
+    in_order: bool,
+) -> Result<()> {
     let layout = &superblock.layout;
-    let pages = u64::from(slices_on(layout) * PAGES_PER_SLICE);
+    let slices: Vec<_> = slices
+        .iter()
+        .map(|(slice, point)| (*slice, *point))
+        .collect();
+    let pages = slices.len() as u64 * u64::from(PAGES_PER_SLICE);
+    ensure!(
+        pages <= u64::from(layout.slot_count),
+        "{pages} pages have no room in {} slots",
+        layout.slot_count
+    );
     let per_chunk = CHUNK_BYTES / TABLE_ENTRY as u64;
     for first in (0..pages).step_by(per_chunk as usize) {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES as usize);
@@ -400,7 +442,10 @@ fn write_table(device: &mut Device, superblock: &Superblock, in_order: bool) -> 
             } else {
                 slot * SCATTER % pages
             };
-            chunk.extend_from_slice(&entry(superblock, slot, place));
+            let (slice, point) = slices[(place / u64::from(PAGES_PER_SLICE)) as usize];
+            let page = PageIndex((place % u64::from(PAGES_PER_SLICE)) as u32);
+            let key = PageKey { slice, page };
+            chunk.extend_from_slice(&entry(superblock, slot, key, point));
         }
         let chunk = Bytes::from(chunk);
         for (copy, table) in layout.table_offsets.into_iter().enumerate() {
@@ -416,18 +461,14 @@ fn write_table(device: &mut Device, superblock: &Superblock, in_order: bool) -> 
     device.flush()
 }
 
-/// The entry of a slot with the page that has this place among all pages of all slices.
-fn entry(superblock: &Superblock, slot: u64, place: u64) -> [u8; TABLE_ENTRY] {
-    let pages = u64::from(PAGES_PER_SLICE);
+/// The entry of a slot with a page, as it was written then.
+fn entry(superblock: &Superblock, slot: u64, key: PageKey, written: Sequence) -> [u8; TABLE_ENTRY] {
     let entry = PageEntry {
         version: (superblock.use_counter << VERSION_BITS) + 1 + slot,
         slot: superblock.slot_base + slot as u32,
         content: SlotContent::Page {
-            key: PageKey {
-                slice: slice((place / pages) as u32),
-                page: PageIndex((place % pages) as u32),
-            },
-            written: Sequence(1),
+            key,
+            written,
             mask: u64::MAX,
             bad: 0,
             checksums: Box::new([ZERO_BLOCK_CHECKSUM; BLOCKS_PER_PAGE as usize]),
