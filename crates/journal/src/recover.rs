@@ -2,7 +2,7 @@
 //!
 //! It flushes first, so that what it reads is on stable storage; reads every segment's header, and the block
 //! behind it; searches the segments whose header is bad, or not of their latest use; finds each partition's last group, which says where
-//! the chain begins; walks the chain; and makes bad headers good.
+//! the chain begins; walks the chain; and makes bad headers in chains good.
 //!
 //! Invariants:
 //! - memory is bounded by one segment, whatever the journal holds;
