@@ -137,7 +137,8 @@ pub struct Journal {
     next_copy_token: u64,
     check: Check,
     /// Segments with bad headers, which may have been the next ones of any chain, and the partitions that have not written since that
-    /// their ends are in doubt because of that. When all have the headers become blank; until then the segments are taken last.
+    /// their ends are in doubt because of that, in a segment of their own. When all have the headers become blank; until then the segments
+    /// are taken last.
     doubted: (Vec<u32>, BTreeSet<u16>),
 }
 
@@ -200,7 +201,11 @@ impl Journal {
             return None;
         }
         let leaves_rotten = state.ends_rotten() && has_room_to_mend(&self.free, &self.place);
-        let needs_segment = leaves_rotten || state.needs_segment(&self.place);
+        // What is in a doubted segment would otherwise outrank what is written where the chain seemed to end, if it can be read again.
+        let (doubted, unsaid) = &self.doubted;
+        let leaves_end = !doubted.is_empty() && unsaid.contains(&partition);
+        let leaves_end = leaves_end && !self.free.is_empty();
+        let needs_segment = leaves_rotten || leaves_end || state.needs_segment(&self.place);
         if needs_segment && self.free.is_empty() {
             return None;
         }

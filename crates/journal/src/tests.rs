@@ -513,6 +513,33 @@ fn a_segment_that_was_healed_stays_so() {
     assert!(!has_hole(&found) && !is_suspect(&found));
 }
 
+/// A segment's beginning cannot be read at one start, and can at the next, before its header has become blank. It is no more than what was
+/// found to be doubtful: what was written meanwhile counts.
+#[test]
+fn a_segment_that_comes_back_does_not_outrank_what_was_written_meanwhile() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    // The second group leaves room in its segment, but not for the third.
+    for (sequence, blocks) in [(1, 32), (2, 20), (3, 20)] {
+        journal.append(0, entry(sequence, blocks), sequence);
+        write(&mut journal, &mut memory);
+    }
+    let last = *journal.chain(0).segments.last().expect("it has some");
+    assert_eq!(last.first_group, GroupNumber(3));
+    let offset = place(0).layout.segment_offset(last.index);
+    memory.unreadable = vec![offset + 10, offset + 4096 + 10];
+    let (mut journal, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2]);
+    assert!(is_suspect(&found));
+    journal.append(0, entry(4, 1), 4);
+    let (_, group, _) = write(&mut journal, &mut memory);
+    assert_eq!(group, GroupNumber(3));
+    memory.unreadable.clear();
+    let (_, found) = recover(&mut memory, 3);
+    assert_eq!(sequences(&found), [1, 2, 4]);
+    assert!(!has_hole(&found) && is_suspect(&found));
+}
+
 /// Groups that each take a segment of their own, and then one that says that the first of these is trimmed: where that is.
 fn with_trimmed() -> (Memory, Journal, u64) {
     let mut memory = formatted();
