@@ -28,6 +28,7 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.journal_moves += report.journal_moves;
         sum.journal_rounds_percent += report.journal_rounds_percent;
         sum.mended += report.mended;
+        sum.rotten_alone += report.rotten_alone;
     }
     sum
 }
@@ -123,6 +124,10 @@ fn with_everything() {
     let sum = run_all(0..480, Options::of_seed);
     assert!(sum.bad_blocks > 5, "rot is read: {sum:?}");
     assert!(sum.damaged > 20, "holes are found: {sum:?}");
+    assert!(
+        sum.rotten_alone > 20,
+        "one block rots, and no more: {sum:?}"
+    );
     assert!(sum.journal_rounds_percent > 480 * 100, "{sum:?}");
 }
 
