@@ -136,10 +136,16 @@ pub struct Journal {
     copy: Option<Copy>,
     next_copy_token: u64,
     check: Check,
-    /// Segments with bad headers, which may have been the next ones of any chain, and the partitions that have not written since that
-    /// their ends are in doubt because of that, in a segment of their own. When all have the headers become blank; until then the segments
-    /// are taken last.
-    doubted: (Vec<u32>, BTreeSet<u16>),
+    doubted: Doubted,
+}
+
+/// Segments with bad headers, which may have been the next ones of any chain. Each partition says first, in a segment of its own, that its
+/// end is in doubt because of that; then the headers become blank. Until then the segments are taken last.
+#[derive(Debug)]
+struct Doubted {
+    segments: Vec<u32>,
+    /// The partitions that have not written since; none if there are no such segments.
+    unsaid: BTreeSet<u16>,
 }
 
 impl Journal {
@@ -202,9 +208,7 @@ impl Journal {
         }
         let leaves_rotten = state.ends_rotten() && has_room_to_mend(&self.free, &self.place);
         // What is in a doubted segment would otherwise outrank what is written where the chain seemed to end, if it can be read again.
-        let (doubted, unsaid) = &self.doubted;
-        let leaves_end = !doubted.is_empty() && unsaid.contains(&partition);
-        let leaves_end = leaves_end && !self.free.is_empty();
+        let leaves_end = self.doubted.unsaid.contains(&partition) && !self.free.is_empty();
         let needs_segment = leaves_rotten || leaves_end || state.needs_segment(&self.place);
         if needs_segment && self.free.is_empty() {
             return None;
@@ -275,9 +279,9 @@ impl Journal {
 
     /// A partition has a durable group of this start.
     fn has_said(&mut self, partition: u16) {
-        let (doubted, unsaid) = &mut self.doubted;
+        let Doubted { segments, unsaid } = &mut self.doubted;
         if unsaid.remove(&partition) && unsaid.is_empty() {
-            for index in core::mem::take(doubted) {
+            for index in core::mem::take(segments) {
                 if let Some(place) = self.free.iter().position(|free| *free == index) {
                     self.free.remove(place);
                     self.check.blank_later(index);
@@ -471,6 +475,10 @@ impl Journal {
             "a start has half of an ordinal's bits"
         );
         let next_ordinal = place.use_counter << START_BITS;
+        let unsaid = match doubted.is_empty() {
+            true => BTreeSet::new(),
+            false => (0..place.partitions).collect(),
+        };
         assert!(
             partitions.len() == usize::from(place.partitions),
             "every partition was recovered"
@@ -491,7 +499,10 @@ impl Journal {
             copy: None,
             next_copy_token: 0,
             check: Check::default(),
-            doubted: (doubted, (0..place.partitions).collect()),
+            doubted: Doubted {
+                segments: doubted,
+                unsaid,
+            },
         }
     }
 }

@@ -155,7 +155,7 @@ impl Recovery {
         let mut free: VecDeque<u32> = (0..self.place.layout.segment_count)
             .filter(is_free)
             .collect();
-        // These are the last that are taken: see `Journal::doubted`.
+        // These are the last that are taken: see `Doubted`.
         free.extend(&doubted);
         Journal::recovered(self.place, self.partitions, free, doubted)
     }
