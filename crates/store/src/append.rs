@@ -41,12 +41,8 @@ impl Core {
         self.write_slots(item);
         self.slice_mut(id).log.insert(sequence, item);
         let pending = Pending {
-            slice: id,
             token: Some(token),
-            then: Vec::new(),
-            purpose: Purpose::Item(item),
-            waiter: Waiter::Nobody,
-            since: now,
+            ..Pending::of(id, Purpose::Item(item), now)
         };
         self.log(body, Lane::Data, pending);
         self.set_committed(now, id, committed);
@@ -310,12 +306,8 @@ impl Core {
         token: StoreToken,
     ) {
         let pending = Pending {
-            slice: id,
             token: Some(token),
-            then: Vec::new(),
-            purpose,
-            waiter: Waiter::Nobody,
-            since: now,
+            ..Pending::of(id, purpose, now)
         };
         self.log(body, Lane::InOrder, pending);
     }
@@ -374,12 +366,8 @@ impl Core {
     pub(crate) fn state_position(&mut self, now: Instant, id: SliceId, waiter: Waiter) {
         let body = self.position(id);
         let pending = Pending {
-            slice: id,
-            token: None,
-            then: Vec::new(),
-            purpose: Purpose::Position,
             waiter,
-            since: now,
+            ..Pending::of(id, Purpose::Position, now)
         };
         self.log(body, Lane::Inner, pending);
     }

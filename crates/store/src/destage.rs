@@ -401,12 +401,8 @@ impl Core {
                 slice.logged.set(change.page, change.present);
             }
             let pending = Pending {
-                slice: id,
-                token: None,
-                then: Vec::new(),
-                purpose: Purpose::Pages { checkpoint: false },
                 waiter,
-                since: now,
+                ..Pending::of(id, Purpose::Pages { checkpoint: false }, now)
             };
             self.round_mut().records_left += 1;
             self.log(Body::Pages(changes), Lane::Inner, pending);

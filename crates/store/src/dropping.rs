@@ -16,7 +16,7 @@ use holdfast_stdx::Instant;
 use crate::destage::ROUND_PAGES_MAX;
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::item::ItemId;
-use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose};
 
 impl Core {
     pub(crate) fn drop_slice(&mut self, now: Instant, id: SliceId, token: StoreToken) {
@@ -63,12 +63,8 @@ impl Core {
         while let Some((id, token, since)) = self.destage.to_drop.pop_front() {
             self.slice_mut(id).is_ended = true;
             let pending = Pending {
-                slice: id,
                 token: Some(token),
-                then: Vec::new(),
-                purpose: Purpose::Drop,
-                waiter: Waiter::Nobody,
-                since,
+                ..Pending::of(id, Purpose::Drop, since)
             };
             self.log(Body::DropSlice, Lane::InOrder, pending);
         }

@@ -13,7 +13,7 @@ use holdfast_stdx::Instant;
 
 use crate::event::{InstallRefused, StoreToken};
 use crate::item::{Item, Source};
-use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose};
 
 impl Core {
     pub(crate) fn install(
@@ -71,12 +71,8 @@ impl Core {
         };
         let item = self.add_item(Item::new(id, Source::Install { as_of, install }, now));
         let pending = Pending {
-            slice: id,
             token,
-            then: Vec::new(),
-            purpose: Purpose::Item(item),
-            waiter: Waiter::Nobody,
-            since: now,
+            ..Pending::of(id, Purpose::Item(item), now)
         };
         self.log(body, Lane::Data, pending);
     }

@@ -122,6 +122,20 @@ pub(crate) struct Pending {
     pub(crate) since: Instant,
 }
 
+impl Pending {
+    /// One that nobody is told of, and nothing in the store waits for.
+    pub(crate) fn of(slice: SliceId, purpose: Purpose, since: Instant) -> Self {
+        Self {
+            slice,
+            token: None,
+            then: Vec::new(),
+            purpose,
+            waiter: Waiter::Nobody,
+            since,
+        }
+    }
+}
+
 /// A command's id with what is needed to carry it forward.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecentCommand {

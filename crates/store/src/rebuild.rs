@@ -17,9 +17,7 @@ use crate::devices::Devices;
 use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
 use crate::item::{Item, ItemId, Items, PlacedPage};
 use crate::journal_move::JournalMove;
-use crate::machine::{
-    Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
-};
+use crate::machine::{Core, Lane, PartitionState, Pending, Purpose, RecentCommand, partition_of};
 use crate::moves::Moves;
 use crate::placed::Placing;
 use crate::read::Reads;
@@ -209,14 +207,7 @@ impl Core {
     }
 
     fn log_repair(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
-        let pending = Pending {
-            slice: id,
-            token: None,
-            then: Vec::new(),
-            purpose,
-            waiter: Waiter::Nobody,
-            since: now,
-        };
+        let pending = Pending::of(id, purpose, now);
         self.log(body, Lane::Inner, pending);
     }
 

@@ -111,12 +111,8 @@ impl Core {
         let partition = self.slice(id).expect("the slice exists").partition;
         self.partitions[usize::from(partition)].carrying += 1;
         let pending = Pending {
-            slice: id,
-            token: None,
-            then: Vec::new(),
-            purpose,
             waiter: Waiter::Carry,
-            since: now,
+            ..Pending::of(id, purpose, now)
         };
         self.log(body, Lane::Inner, pending);
     }

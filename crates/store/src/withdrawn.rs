@@ -16,7 +16,7 @@ use holdfast_model::SliceId;
 use holdfast_stdx::Instant;
 
 use crate::event::StoreToken;
-use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose};
 
 impl Pending {
     /// The tokens that come when it is durable, in order.
@@ -107,14 +107,7 @@ impl Core {
             _ => unreachable!("entries are void by no other record"),
         };
         let is_urgent = hold.group.is_some();
-        let mut pending = Pending {
-            slice: id,
-            token: None,
-            then: Vec::new(),
-            purpose,
-            waiter: Waiter::Nobody,
-            since: now,
-        };
+        let mut pending = Pending::of(id, purpose, now);
         let passed = match is_urgent {
             true => self.pass_copies(id),
             false => None,
