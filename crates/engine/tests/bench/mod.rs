@@ -25,7 +25,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
-use holdfast_wire::{Heartbeat, Message};
+use holdfast_wire::{Grant, Heartbeat, Message};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 /// The node whose engine this is.
@@ -109,6 +109,10 @@ pub(crate) struct Bench {
     pub(crate) sent: Vec<Message>,
     /// How often it has dropped the link to it.
     pub(crate) resets: u64,
+    /// What the peer grants with its heartbeats.
+    pub(crate) grants: Vec<Grant>,
+    /// Lets the engine do something, and may look at what that takes.
+    pub(crate) watch_over: fn(&mut dyn FnMut()),
 }
 
 impl Bench {
@@ -131,6 +135,8 @@ impl Bench {
             peer: None,
             sent: Vec::new(),
             resets: 0,
+            grants: Vec::new(),
+            watch_over: |act| act(),
         };
         let cluster = ClusterRecord {
             schema: 1,
@@ -296,7 +302,7 @@ impl Bench {
             .is_some_and(|due| due <= self.now)
         {
             self.now += Duration::from_micros(1);
-            self.engine.handle_timeout(self.now, &mut self.out);
+            self.handle_timeout();
             self.work();
         }
     }
@@ -320,11 +326,11 @@ impl Bench {
                     echo,
                     append_age_ms: 0,
                     claims: Vec::new(),
-                    grants: Vec::new(),
+                    grants: self.grants.clone(),
                 };
                 self.receive(heartbeat.into());
             } else {
-                self.engine.handle_timeout(self.now, &mut self.out);
+                self.handle_timeout();
                 self.work();
             }
         }
@@ -356,7 +362,18 @@ impl Bench {
     }
 
     fn handle(&mut self, event: Event) {
-        self.engine.handle(self.now, event, &mut self.out);
+        let Self { engine, out, .. } = self;
+        let (now, mut event) = (self.now, Some(event));
+        (self.watch_over)(&mut || {
+            let event = event.take().expect("what happens happens once");
+            engine.handle(now, event, out);
+        });
+    }
+
+    fn handle_timeout(&mut self) {
+        let Self { engine, out, .. } = self;
+        let now = self.now;
+        (self.watch_over)(&mut || engine.handle_timeout(now, out));
     }
 
     /// Does what the engine wants done, until that is nothing.
