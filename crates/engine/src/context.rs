@@ -1,6 +1,6 @@
 //! A replica's world: its slice of the store, the links, the metadata.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) storage: Storage,
     pub(crate) peers: Peers,
     pub(crate) cluster: Cluster,
-    pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
+    pub(crate) finished: VecDeque<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
     /// Blocks that were put right here since the start.
     pub(crate) mended: MendedBlocks,
@@ -215,7 +215,9 @@ impl Context for SliceContext<'_> {
     }
 
     fn finish(&mut self, command: CommandId, outcome: OutcomeCode) {
-        self.world.finished.push((self.slice, command, outcome));
+        self.world
+            .finished
+            .push_back((self.slice, command, outcome));
     }
 
     fn copied(&mut self, node: NodeId, bytes_done: u64, bytes_moved: u64) {

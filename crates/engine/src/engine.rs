@@ -7,7 +7,7 @@
 //! - an engine that stood still for longer than a lease drops every session and every link before
 //!   it looks at what came meanwhile.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::record::SettingsRecord;
@@ -103,7 +103,7 @@ impl Engine {
             storage: open_store(&config, now),
             peers: Peers::default(),
             cluster: Cluster::default(),
-            finished: Vec::new(),
+            finished: VecDeque::new(),
             notices: Vec::new(),
             mended: MendedBlocks::default(),
             bytes_moved: 0,
@@ -349,7 +349,11 @@ impl Engine {
         self.destage();
         loop {
             let mut busy = false;
-            for event in self.world.storage.take_events() {
+            // Of these three what is there now, and not what follows from it: each kind has its turn.
+            for _ in 0..self.world.storage.event_count() {
+                let Some(event) = self.world.storage.take_event() else {
+                    break;
+                };
                 busy = true;
                 self.handle_store(event, out);
             }
@@ -361,7 +365,10 @@ impl Engine {
                 busy = true;
                 self.drop_task(task);
             }
-            for part in self.portal.take_new_parts() {
+            for _ in 0..self.portal.new_part_count() {
+                let Some(part) = self.portal.take_new_part() else {
+                    break;
+                };
                 busy = true;
                 self.begin_part(part);
             }
@@ -379,7 +386,10 @@ impl Engine {
             }
             busy |= self.consider_clearings();
             busy |= self.consider_orders();
-            for (slice, command, outcome) in core::mem::take(&mut self.world.finished) {
+            for _ in 0..self.world.finished.len() {
+                let Some((slice, command, outcome)) = self.world.finished.pop_front() else {
+                    break;
+                };
                 busy = true;
                 self.command_finished(slice, command, outcome, Vec::new());
             }

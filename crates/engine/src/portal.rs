@@ -154,7 +154,7 @@ pub(crate) struct Portal {
     heard_through: Instant,
     endings: Endings,
     paused: BTreeSet<ConnectionId>,
-    new_parts: Vec<NewPart>,
+    new_parts: VecDeque<NewPart>,
     dropped: Vec<TaskId>,
     orders: Vec<(VolumeId, Cause)>,
     commands: VecDeque<PortalCommand>,
@@ -178,7 +178,7 @@ impl Portal {
             heard_through: Instant::ZERO,
             endings: Endings::default(),
             paused: BTreeSet::new(),
-            new_parts: Vec::new(),
+            new_parts: VecDeque::new(),
             dropped: Vec::new(),
             orders: Vec::new(),
             commands: VecDeque::new(),
@@ -186,8 +186,13 @@ impl Portal {
         }
     }
 
-    pub(crate) fn take_new_parts(&mut self) -> Vec<NewPart> {
-        core::mem::take(&mut self.new_parts)
+    pub(crate) fn new_part_count(&self) -> usize {
+        self.new_parts.len()
+    }
+
+    /// One at a time: the room for them is used again.
+    pub(crate) fn take_new_part(&mut self) -> Option<NewPart> {
+        self.new_parts.pop_front()
     }
 
     /// Tasks that were aborted: what of them was not begun is not to be.
@@ -405,7 +410,7 @@ impl Portal {
     /// Hands out the pieces of a task's operation, whose lives began with `arrived`.
     fn hand_out(&mut self, task: TaskId, arrived: Instant, pieces: Vec<Piece>) {
         for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
-            self.new_parts.push(NewPart {
+            self.new_parts.push_back(NewPart {
                 task,
                 place,
                 slice,
@@ -478,10 +483,9 @@ impl Portal {
     fn handle_command(&mut self, now: Instant, volumes: &Volumes, request: TargetRequest) {
         let session = self.sessions.get_mut(&request.session);
         let session = session.expect("a command is of a session that was opened");
-        let mut luns = volumes.luns(&session.nexus.target);
-        luns.retain(|lun| session.shows(*lun));
         let volume = volumes.unit(&session.nexus.target, request.lun);
         let Some(volume) = volume.filter(|_| session.shows(request.lun)) else {
+            let luns = luns_shown(volumes, session);
             let response = respond_absent(&request.cdb, &luns);
             self.target
                 .respond(now, request.task, response, &mut self.out);
@@ -492,11 +496,16 @@ impl Portal {
             .number()
             .expect("a unit that exists has a number");
         let node = self.node;
+        let cdb = Cdb::parse(&request.cdb, volume.unit.geometry());
+        // Nothing else asks for all of them.
+        let luns = match cdb.lists_units() {
+            true => luns_shown(volumes, session),
+            false => Vec::new(),
+        };
         let nexus = session
             .units
             .entry(number)
             .or_insert_with(|| Nexus::new(node.0));
-        let cdb = Cdb::parse(&request.cdb, volume.unit.geometry());
         let need = Need::of(&cdb);
         let asked = Request {
             cdb,
@@ -556,6 +565,13 @@ impl Portal {
             }
         }
     }
+}
+
+/// The units that a session's initiator sees.
+fn luns_shown(volumes: &Volumes, session: &Session) -> Vec<Lun> {
+    let mut luns = volumes.luns(&session.nexus.target);
+    luns.retain(|lun| session.shows(*lun));
+    luns
 }
 
 /// What an operation's end is to whoever waited for it.

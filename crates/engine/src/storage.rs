@@ -4,7 +4,7 @@
 //! - a token has one use, and its end is told once;
 //! - blocks that are read come as runs of the same kind, adjacent data sharing its buffer.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -143,8 +143,13 @@ impl Storage {
         self.out.requests.drain(..)
     }
 
-    pub(crate) fn take_events(&mut self) -> VecDeque<StoreEvent> {
-        core::mem::take(&mut self.out.events)
+    pub(crate) fn event_count(&self) -> usize {
+        self.out.events.len()
+    }
+
+    /// One at a time: the room for them is used again.
+    pub(crate) fn take_event(&mut self) -> Option<StoreEvent> {
+        self.out.events.pop_front()
     }
 
     /// What the call under `token` was for; asked once, when it ends.

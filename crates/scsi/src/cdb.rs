@@ -342,6 +342,12 @@ impl Cdb {
         self.command
     }
 
+    /// Whether all units of the target are asked for, and not something of one.
+    #[must_use]
+    pub const fn lists_units(&self) -> bool {
+        matches!(self.command, Ok(Command::ReportLuns { .. }))
+    }
+
     /// Which way the command moves data. A command that will be refused moves none.
     #[must_use]
     pub fn direction(&self) -> Direction {

@@ -206,6 +206,8 @@ pub(crate) struct Core {
     /// A device has failed: nothing is done any more, but what is done about its loss.
     pub(crate) failed: bool,
     pub(crate) loss: Option<Loss>,
+    /// Room for what the page store says, which is used again.
+    pub(crate) pages_said: Vec<PagesEvent>,
     /// The store is not open yet.
     pub(crate) awaited: Option<Awaited>,
 }
@@ -252,7 +254,7 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), ()> {
         let mut requests = Vec::new();
-        let mut events = Vec::new();
+        let mut events = core::mem::take(&mut self.pages_said);
         let result = self.pages.handle(completion, &mut requests, &mut events);
         self.push_pages(requests, Urgency::Background);
         result.map_err(|_| ())?;
@@ -269,10 +271,10 @@ impl Core {
     pub(crate) fn take_pages_events(
         &mut self,
         now: Instant,
-        events: Vec<PagesEvent>,
+        mut events: Vec<PagesEvent>,
         out: &mut Output,
     ) {
-        for event in events {
+        for event in events.drain(..) {
             match event {
                 PagesEvent::Read(done) => self.page_read_done(now, done, out),
                 PagesEvent::Planned(plan) => self.round_planned(now, &plan, out),
@@ -281,6 +283,7 @@ impl Core {
                 PagesEvent::Placed { id } => self.placed_is_down(ItemId(id)),
             }
         }
+        self.pages_said = events;
     }
 
     /// What is done after every event.

@@ -181,7 +181,7 @@ impl Core {
         read.parts += 1;
         let source = read.source;
         let mut requests = Vec::new();
-        let mut events = Vec::new();
+        let mut events = core::mem::take(&mut self.pages_said);
         self.pages
             .read(key, from_pages, source, part, &mut requests, &mut events);
         self.push_pages(requests, Urgency::Read);

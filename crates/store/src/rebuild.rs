@@ -76,6 +76,7 @@ impl Core {
             commit_at: None,
             failed: false,
             loss: None,
+            pages_said: Vec::new(),
             awaited: None,
         };
         core.add_unknown_slices(&mut slivers);

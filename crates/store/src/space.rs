@@ -21,10 +21,9 @@ use crate::overlay::PartKind;
 impl Core {
     pub(crate) fn reserve(&mut self, id: SliceId, range: BlockRange) -> Result<(), NoSpace> {
         self.make_slice(id);
-        let pages: Vec<PageIndex> = range.by_page().map(|(page, _)| page).collect();
+        let pages = range.by_page();
         let missing = pages
-            .iter()
-            .filter(|page| !self.is_provided(id, **page))
+            .filter(|(page, _)| !self.is_provided(id, *page))
             .count();
         // A slot that is kept for a page's new contents is its own soon, or free, as the one that it leaves is.
         let available = self.slots_soon_free().saturating_sub(self.promised_slots());
@@ -32,7 +31,7 @@ impl Core {
             return Err(NoSpace);
         }
         self.claimed = true;
-        for page in pages {
+        for (page, _) in range.by_page() {
             let slice = self.slice_mut(id);
             slice.claims[1].remove(&page);
             slice.claims[0].insert(page);

@@ -334,7 +334,7 @@ impl Engine {
         if taken.is_none() {
             self.world
                 .finished
-                .push((slice, command, OutcomeCode::NotPrimary));
+                .push_back((slice, command, OutcomeCode::NotPrimary));
         }
     }
 
