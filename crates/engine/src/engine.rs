@@ -16,6 +16,7 @@ use holdfast_replica::timing::{HEARTBEAT, LEASE};
 use holdfast_replica::{Me, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, StoreEvent};
+use holdfast_wire::Contents;
 
 use crate::Notice;
 use crate::access::Access;
@@ -391,7 +392,7 @@ impl Engine {
                     break;
                 };
                 busy = true;
-                self.command_finished(slice, command, outcome, Vec::new());
+                self.command_finished(slice, command, outcome, Contents::new());
             }
             while let Some(slice) = self.world.takeovers.next(self.world.now) {
                 busy = true;

@@ -5,16 +5,15 @@
 //! - the first error that a piece meets is the operation's;
 //! - a block that is bad is an error where its contents are wanted, and takes space where only that is asked.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::{BLOCK_SIZE, BlockIndex, ENTRY_BYTES_MAX, SLICE_SIZE, SliceId, VolumeId};
 use holdfast_scsi::{ByteRange, CopyStep, Extent, MediumData, MediumError, MediumOperation};
-use holdfast_stdx::Bytes;
+use holdfast_stdx::{Bytes, SmallVec, smallvec};
 use holdfast_store::ReadSource;
-use holdfast_wire::{BlockContent, Content};
+use holdfast_wire::{BlockContent, Content, Contents};
 
-use crate::part::{self, PartKind};
+use crate::part::{self, PartKind, Parts};
 
 /// A piece, before it is given to its slice.
 #[derive(Debug)]
@@ -22,6 +21,9 @@ pub(crate) struct Piece {
     pub(crate) slice: SliceId,
     pub(crate) kind: PartKind,
 }
+
+/// The pieces of an operation: mostly one.
+pub(crate) type Pieces = SmallVec<[Piece; 1]>;
 
 /// What becomes of the pieces' contents.
 #[derive(Debug, Default)]
@@ -46,8 +48,8 @@ pub(crate) struct Window {
 #[derive(Debug, Default)]
 pub(crate) struct Operation {
     purpose: Purpose,
-    windows: Vec<(SliceId, Window)>,
-    found: Vec<Option<Vec<Content>>>,
+    windows: SmallVec<[(SliceId, Window); 1]>,
+    found: SmallVec<[Option<Contents>; 1]>,
     outstanding: usize,
     failed: Option<MediumError>,
 }
@@ -58,7 +60,7 @@ impl Operation {
         volume: VolumeId,
         volume_bytes: u64,
         operation: MediumOperation,
-    ) -> (Self, Vec<Piece>) {
+    ) -> (Self, Pieces) {
         match operation {
             MediumOperation::Read {
                 range,
@@ -102,7 +104,9 @@ impl Operation {
                 offset,
                 expected,
                 data,
-            } => Self::of_writes(vec![part::compare_part(volume, offset, expected, data)]),
+            } => Self::of_writes(smallvec![part::compare_part(
+                volume, offset, expected, data
+            )]),
             MediumOperation::Or { offset, data } => {
                 Self::of_writes(part::or_parts(volume, offset, data))
             }
@@ -118,18 +122,18 @@ impl Operation {
                 Self::of_writes(part::fill_parts(volume, range, &pattern))
             }
             // Whatever was acknowledged is on stable storage already.
-            MediumOperation::SynchronizeCache { .. } => (Self::default(), Vec::new()),
+            MediumOperation::SynchronizeCache { .. } => (Self::default(), Pieces::new()),
         }
     }
 
     /// Cuts a step of a copy.
-    pub(crate) fn cut_copy(step: CopyStep) -> (Self, Vec<Piece>) {
+    pub(crate) fn cut_copy(step: CopyStep) -> (Self, Pieces) {
         Self::of_writes(part::copy_parts(step))
     }
 
-    fn of_writes(parts: Vec<(SliceId, PartKind)>) -> (Self, Vec<Piece>) {
+    fn of_writes(parts: Parts) -> (Self, Pieces) {
         let operation = Self {
-            found: vec![None; parts.len()],
+            found: smallvec![None; parts.len()],
             outstanding: parts.len(),
             ..Self::default()
         };
@@ -142,9 +146,9 @@ impl Operation {
         range: ByteRange,
         purpose: Purpose,
         source: ReadSource,
-    ) -> (Self, Vec<Piece>) {
-        let mut windows = Vec::new();
-        let mut pieces = Vec::new();
+    ) -> (Self, Pieces) {
+        let mut windows = SmallVec::new();
+        let mut pieces = Pieces::new();
         for (slice, offset, length) in part::pieces(volume, range) {
             let (blocks, skip) = part::covering(offset, length);
             windows.push((slice, Window { skip, length }));
@@ -155,7 +159,7 @@ impl Operation {
         }
         let operation = Self {
             purpose,
-            found: vec![None; windows.len()],
+            found: smallvec![None; windows.len()],
             outstanding: windows.len(),
             windows,
             failed: None,
@@ -164,7 +168,7 @@ impl Operation {
     }
 
     /// A piece has ended.
-    pub(crate) fn end_piece(&mut self, place: usize, result: Result<Vec<Content>, MediumError>) {
+    pub(crate) fn end_piece(&mut self, place: usize, result: Result<Contents, MediumError>) {
         assert!(self.outstanding > 0, "a piece ends once");
         self.outstanding -= 1;
         match result.and_then(|contents| self.judge(place, contents)) {
@@ -174,7 +178,7 @@ impl Operation {
     }
 
     /// The contents, if what of them is wanted is there.
-    fn judge(&self, place: usize, contents: Vec<Content>) -> Result<Vec<Content>, MediumError> {
+    fn judge(&self, place: usize, contents: Contents) -> Result<Contents, MediumError> {
         let wants_contents = !matches!(self.purpose, Purpose::Extents { .. });
         let window = self.windows.get(place).filter(|_| wants_contents);
         match window.and_then(|(slice, _)| Some((slice, first_bad(&contents)?))) {
@@ -198,11 +202,13 @@ impl Operation {
         let found = windows.zip(self.found.into_iter().flatten());
         match self.purpose {
             Purpose::Done => Ok(MediumData::None),
-            Purpose::Bytes => Ok(MediumData::Bytes(
-                found
-                    .flat_map(|(window, contents)| bytes_of(window, contents))
-                    .collect(),
-            )),
+            Purpose::Bytes => {
+                let mut bytes = Vec::new();
+                for (window, contents) in found {
+                    push_bytes(&mut bytes, window, contents);
+                }
+                Ok(MediumData::Bytes(bytes))
+            }
             Purpose::Extents { count_max } => {
                 let mut extents = Vec::new();
                 for (window, contents) in found {
@@ -228,10 +234,9 @@ pub(crate) fn offset_in_volume(slice: SliceId, block: BlockIndex) -> u64 {
     u64::from(slice.index) * SLICE_SIZE + u64::from(block.0) * BLOCK_SIZE as u64
 }
 
-/// The window's bytes, without a copy. Of the contents none is bad.
-pub(crate) fn bytes_of(window: Window, contents: Vec<Content>) -> Vec<Bytes> {
+/// Adds the window's bytes, without a copy. Of the contents none is bad.
+pub(crate) fn push_bytes(bytes: &mut Vec<Bytes>, window: Window, contents: Contents) {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-    let mut bytes = Vec::new();
     let (mut skip, mut wanted) = (window.skip, window.length);
     for content in contents {
         let length = content.range.bytes() as usize;
@@ -254,7 +259,6 @@ pub(crate) fn bytes_of(window: Window, contents: Vec<Content>) -> Vec<Bytes> {
         }
     }
     assert!(wanted == 0, "a piece's contents are all of its blocks");
-    bytes
 }
 
 fn push_extents(extents: &mut Vec<Extent>, window: Window, contents: &[Content]) {
@@ -290,8 +294,8 @@ mod tests {
     }
 
     fn data(start: u32, count: u32, byte: u8) -> Content {
-        let data = Bytes::from(vec![byte; count as usize * BLOCK_SIZE]);
-        let checksums = vec![0; count as usize];
+        let data = Bytes::from(alloc::vec![byte; count as usize * BLOCK_SIZE]);
+        let checksums = smallvec![0; count as usize];
         Content {
             range: BlockRange::new(start, count),
             content: BlockContent::Data { data, checksums },
@@ -310,7 +314,7 @@ mod tests {
         };
         let (mut operation, pieces) = Operation::cut(VOLUME, BYTES, read);
         assert_eq!(pieces.len(), 1);
-        operation.end_piece(0, Ok(vec![data(1, 1, 1), zero(2, 1), data(3, 1, 3)]));
+        operation.end_piece(0, Ok(smallvec![data(1, 1, 1), zero(2, 1), data(3, 1, 3)]));
         assert!(operation.is_over());
         let Ok(MediumData::Bytes(parts)) = operation.result() else {
             panic!("it was read")
@@ -329,7 +333,7 @@ mod tests {
             extent_count_max: 2,
         };
         let (mut operation, _) = Operation::cut(VOLUME, BYTES, status);
-        let contents = vec![
+        let contents = smallvec![
             data(0, 1, 1),
             data(1, 1, 1),
             zero(2, 100),
@@ -369,7 +373,12 @@ mod tests {
         let (mut operation, _) = Operation::cut(VOLUME, BYTES, status);
         operation.end_piece(
             0,
-            Ok(vec![zero(0, 1), bad(1, 1), data(2, 1, 1), zero(3, 253)]),
+            Ok(smallvec![
+                zero(0, 1),
+                bad(1, 1),
+                data(2, 1, 1),
+                zero(3, 253)
+            ]),
         );
         let Ok(MediumData::Extents(extents)) = operation.result() else {
             panic!("it was found")
@@ -396,7 +405,7 @@ mod tests {
         };
         for wanted in [read, MediumOperation::Verify { range }] {
             let (mut operation, _) = Operation::cut(VOLUME, BYTES, wanted);
-            operation.end_piece(0, Ok(vec![data(0, 1, 1), bad(1, 1), zero(2, 1)]));
+            operation.end_piece(0, Ok(smallvec![data(0, 1, 1), bad(1, 1), zero(2, 1)]));
             let offset = SLICE_SIZE + 4096;
             assert_eq!(operation.result(), Err(MediumError::Lost { offset }));
         }
@@ -413,7 +422,7 @@ mod tests {
             &pieces[0].kind,
             PartKind::Read(range, _) if *range == BlockRange::new(2, 1)
         ));
-        operation.end_piece(0, Ok(vec![data(2, 1, 1)]));
+        operation.end_piece(0, Ok(smallvec![data(2, 1, 1)]));
         let Ok(MediumData::Extents(extents)) = operation.result() else {
             panic!("it was found")
         };
@@ -428,7 +437,7 @@ mod tests {
     fn what_is_done_in_one_step_is_one_part() {
         let entry = ENTRY_BYTES_MAX as u64;
         for (offset, length) in [(SLICE_SIZE - entry, ENTRY_BYTES_MAX), (entry, BLOCK_SIZE)] {
-            let data = vec![Bytes::from(vec![1; length])];
+            let data = alloc::vec![Bytes::from(alloc::vec![1; length])];
             let write = MediumOperation::WriteAtomic { offset, data };
             let (_, pieces) = Operation::cut(VOLUME, BYTES, write);
             assert_eq!(pieces.len(), 1);
@@ -436,8 +445,8 @@ mod tests {
         // Also where other writes are cut, and over two blocks.
         let compare = MediumOperation::CompareAndWrite {
             offset: SLICE_SIZE + entry - 512,
-            expected: Bytes::from(vec![1; BLOCK_SIZE]),
-            data: Bytes::from(vec![2; BLOCK_SIZE]),
+            expected: Bytes::from(alloc::vec![1; BLOCK_SIZE]),
+            data: Bytes::from(alloc::vec![2; BLOCK_SIZE]),
         };
         let (mut operation, pieces) = Operation::cut(VOLUME, BYTES, compare);
         let [Piece { slice, kind }] = &pieces[..] else {

@@ -16,7 +16,7 @@ use holdfast_model::{
 use holdfast_replica::WriteKind;
 use holdfast_replica::timing::FORWARD_AGE;
 use holdfast_scsi::{ByteRange, CopyStep, MediumError};
-use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
+use holdfast_stdx::{Bytes, BytesMut, Duration, Instant, SmallVec};
 use holdfast_store::ReadSource;
 use holdfast_wire::{CopySource, ForwardKind};
 
@@ -252,6 +252,9 @@ impl Part {
     }
 }
 
+/// The parts of an operation, each for its slice: mostly one.
+pub(crate) type Parts = SmallVec<[(SliceId, PartKind); 1]>;
+
 /// A range of a volume's bytes, cut so that each piece is of one slice and one entry.
 pub(crate) fn pieces(
     volume: VolumeId,
@@ -284,11 +287,7 @@ pub(crate) fn covering(offset: u64, length: usize) -> (BlockRange, usize) {
 }
 
 /// A write's parts.
-pub(crate) fn write_parts(
-    volume: VolumeId,
-    offset: u64,
-    data: Vec<Bytes>,
-) -> Vec<(SliceId, PartKind)> {
+pub(crate) fn write_parts(volume: VolumeId, offset: u64, data: Vec<Bytes>) -> Parts {
     data_parts(volume, offset, data, |offset, data| PartKind::Write {
         offset,
         data,
@@ -296,11 +295,7 @@ pub(crate) fn write_parts(
 }
 
 /// The parts of setting bits.
-pub(crate) fn or_parts(
-    volume: VolumeId,
-    offset: u64,
-    data: Vec<Bytes>,
-) -> Vec<(SliceId, PartKind)> {
+pub(crate) fn or_parts(volume: VolumeId, offset: u64, data: Vec<Bytes>) -> Parts {
     data_parts(volume, offset, data, |offset, data| PartKind::Or {
         offset,
         data,
@@ -308,8 +303,8 @@ pub(crate) fn or_parts(
 }
 
 /// The parts of a step of a copy: each reads one slice, and no more than one entry holds, and so does it write.
-pub(crate) fn copy_parts(step: CopyStep) -> Vec<(SliceId, PartKind)> {
-    let mut parts = Vec::new();
+pub(crate) fn copy_parts(step: CopyStep) -> Parts {
+    let mut parts = Parts::new();
     let mut done = 0;
     while done < step.length {
         let piece = |volume, at: u64| {
@@ -336,7 +331,7 @@ fn data_parts(
     offset: u64,
     data: Vec<Bytes>,
     kind: impl Fn(u64, Bytes) -> PartKind,
-) -> Vec<(SliceId, PartKind)> {
+) -> Parts {
     let length = data.iter().map(|part| part.len() as u64).sum();
     let mut source = Source {
         parts: data.into_iter(),
@@ -373,7 +368,7 @@ pub(crate) fn compare_part(
 }
 
 /// The parts of clearing a range: whole blocks where there are, zeros written at the edges.
-pub(crate) fn clear_parts(volume: VolumeId, range: ByteRange) -> Vec<(SliceId, PartKind)> {
+pub(crate) fn clear_parts(volume: VolumeId, range: ByteRange) -> Parts {
     let block = BLOCK_SIZE as u64;
     let end = range.offset + range.length;
     let first = range.offset.next_multiple_of(block).min(end);
@@ -395,7 +390,7 @@ pub(crate) fn clear_parts(volume: VolumeId, range: ByteRange) -> Vec<(SliceId, P
     parts
 }
 
-fn zero_parts(volume: VolumeId, from: u64, to: u64) -> Vec<(SliceId, PartKind)> {
+fn zero_parts(volume: VolumeId, from: u64, to: u64) -> Parts {
     static ZEROS: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
     let range = ByteRange {
         offset: from,
@@ -405,7 +400,7 @@ fn zero_parts(volume: VolumeId, from: u64, to: u64) -> Vec<(SliceId, PartKind)> 
         range.length < 2 * BLOCK_SIZE as u64,
         "only edges are written as zeros"
     );
-    let mut parts = Vec::new();
+    let mut parts = Parts::new();
     for (slice, offset, length) in pieces(volume, range) {
         let mut rest = length;
         while rest > 0 {
@@ -420,11 +415,7 @@ fn zero_parts(volume: VolumeId, from: u64, to: u64) -> Vec<(SliceId, PartKind)> 
 }
 
 /// The parts of writing one logical block over and over.
-pub(crate) fn fill_parts(
-    volume: VolumeId,
-    range: ByteRange,
-    pattern: &Bytes,
-) -> Vec<(SliceId, PartKind)> {
+pub(crate) fn fill_parts(volume: VolumeId, range: ByteRange, pattern: &Bytes) -> Parts {
     let longest = (range.length as usize).min(ENTRY_BYTES_MAX);
     let mut filled = BytesMut::with_capacity(longest);
     while filled.len() < longest {

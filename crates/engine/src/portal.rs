@@ -32,7 +32,7 @@ use holdfast_stdx::Instant;
 
 use crate::access::Cause;
 use crate::event::{ConnectionId, PortalCommand, PortalEvent};
-use crate::operation::{Operation, Piece};
+use crate::operation::{Operation, Piece, Pieces};
 use crate::part::PartKind;
 use crate::stall::{Left, Stalls};
 use crate::volume::Volumes;
@@ -331,7 +331,7 @@ impl Portal {
         volumes: &Volumes,
         task: TaskId,
         place: usize,
-        result: Result<Vec<holdfast_wire::Content>, MediumError>,
+        result: Result<holdfast_wire::Contents, MediumError>,
         settled: bool,
     ) {
         let Some(found) = self.tasks.get_mut(&task) else {
@@ -408,7 +408,7 @@ impl Portal {
     }
 
     /// Hands out the pieces of a task's operation, whose lives began with `arrived`.
-    fn hand_out(&mut self, task: TaskId, arrived: Instant, pieces: Vec<Piece>) {
+    fn hand_out(&mut self, task: TaskId, arrived: Instant, pieces: Pieces) {
         for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
             self.new_parts.push_back(NewPart {
                 task,

@@ -22,9 +22,9 @@ use core::ops::Bound::{Excluded, Unbounded};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, NodeId, Sequence, SliceId,
 };
-use holdfast_stdx::{Duration, Instant};
+use holdfast_stdx::{Duration, Instant, smallvec};
 use holdfast_store::{BlockRead, StoreToken, View};
-use holdfast_wire::{BlockContent, Content, Fetch, Fetched, OutcomeCode};
+use holdfast_wire::{BlockContent, Content, Contents, Fetch, Fetched, OutcomeCode};
 
 use holdfast_replica::Replica;
 
@@ -156,12 +156,12 @@ impl Engine {
                 .command(now, Class::Read, now.since(read.began));
         }
         if !bad || !repairs {
-            self.deliver(&read, blocks);
+            self.deliver(&read, &blocks);
         } else if read.attempts < ATTEMPTS_MAX {
             let others = self.repairers(&read);
             self.fetch(read, blocks, others);
         } else {
-            self.give_up(&read, blocks);
+            self.give_up(&read, &blocks);
         }
     }
 
@@ -199,7 +199,7 @@ impl Engine {
             if self.begins_to_lead(read.slice) {
                 self.read_later(read);
             } else {
-                self.deliver(&read, blocks);
+                self.deliver(&read, &blocks);
             }
             return;
         };
@@ -208,7 +208,7 @@ impl Engine {
             if (may_wait || !has_room) && read.asked_again < ASK_AGAIN_MAX {
                 self.ask_again(read);
             } else {
-                self.give_up(&read, blocks);
+                self.give_up(&read, &blocks);
             }
             return;
         };
@@ -281,10 +281,10 @@ impl Engine {
     }
 
     /// What another replica asked for has been read: others have their turn.
-    fn read_for_peer(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, found: Vec<Content>) {
+    fn read_for_peer(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, found: Contents) {
         self.repairs.told.bytes -= fetch.range.bytes();
         let may = self.tells_of(fetch.slice, peer, fetch.epoch);
-        let contents = if may { found } else { Vec::new() };
+        let contents = if may { found } else { Contents::new() };
         self.tell(peer, fetch, as_of, contents);
         while let Some((peer, fetch)) = self.repairs.told.next() {
             if self.may_tell(peer, &fetch) {
@@ -296,10 +296,10 @@ impl Engine {
     }
 
     fn tell_nothing_of(&mut self, peer: NodeId, fetch: &Fetch) {
-        self.tell(peer, fetch, Sequence::ZERO, Vec::new());
+        self.tell(peer, fetch, Sequence::ZERO, Contents::new());
     }
 
-    fn tell(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, contents: Vec<Content>) {
+    fn tell(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, contents: Contents) {
         let fetched = Fetched {
             slice: fetch.slice,
             epoch: fetch.epoch,
@@ -400,7 +400,7 @@ impl Engine {
                 Change::Write {
                     start: block,
                     data: data.slice(place * BLOCK_SIZE..(place + 1) * BLOCK_SIZE),
-                    checksums: alloc::vec![checksums[place]],
+                    checksums: smallvec![checksums[place]],
                 }
             }
             BlockContent::Zero if checksum.is_none() && is_in_sync => {
@@ -474,10 +474,10 @@ impl Engine {
     }
 
     /// Nobody has a read's bad blocks.
-    fn give_up(&mut self, read: &Read, blocks: Vec<BlockRead>) {
+    fn give_up(&mut self, read: &Read, blocks: &[BlockRead]) {
         let told = matches!(read.reader, Reader::Mending | Reader::Correcting);
         let wanted = !told && self.in_sync_epoch(read.slice).is_some();
-        for (block, found) in read.range.blocks().zip(&blocks) {
+        for (block, found) in read.range.blocks().zip(blocks) {
             if wanted && matches!(found, BlockRead::Bad { .. }) {
                 self.world.notices.push(Notice::Lost(read.slice, block.0));
             }
@@ -486,7 +486,7 @@ impl Engine {
     }
 
     /// Brings what was read to whoever wanted it.
-    fn deliver(&mut self, read: &Read, blocks: Vec<BlockRead>) {
+    fn deliver(&mut self, read: &Read, blocks: &[BlockRead]) {
         let in_sync = self.in_sync_epoch(read.slice);
         let (slice, contents) = (read.slice, contents_of(read.range, blocks));
         match read.reader {
@@ -496,7 +496,7 @@ impl Engine {
                 });
             }
             Reader::Part(command) if in_sync.is_none() => {
-                self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
+                self.command_finished(slice, command, OutcomeCode::NotPrimary, Contents::new());
             }
             Reader::Part(command) => {
                 self.command_finished(slice, command, OutcomeCode::Done, contents);

@@ -23,7 +23,7 @@ use holdfast_model::{
 use holdfast_replica::digest;
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, View};
-use holdfast_wire::{Content, Correct, Verified, Verify};
+use holdfast_wire::{Content, Contents, Correct, Verified, Verify};
 
 use crate::Notice;
 use crate::engine::Engine;
@@ -364,7 +364,7 @@ impl Engine {
         slice: SliceId,
         number: u64,
         (as_of, written): (Sequence, Option<Sequence>),
-        contents: Vec<Content>,
+        contents: Contents,
     ) {
         let Some(me) = self.me else { return };
         if let Some((check, _)) = self.asked_check(slice, number) {

@@ -5,7 +5,6 @@
 //! - blocks that are read come as runs of the same kind, adjacent data sharing its buffer.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use holdfast_model::{
     BLOCK_SIZE, BlockRange, Change, DiskCompletion, DiskRequest, Entry, Epoch, PageIndex, Sequence,
@@ -17,7 +16,7 @@ use holdfast_store::{
     BlockRead, DeviceOrder, InstallRefused, Output as StoreOutput, ReadRequest, ReadSource, Store,
     StoreEvent, StoreToken, View,
 };
-use holdfast_wire::{BlockContent, Content};
+use holdfast_wire::{BlockContent, Content, Contents};
 
 use crate::scrub::Question;
 
@@ -391,41 +390,18 @@ impl Storage {
 }
 
 /// The blocks of `range` as runs of the same kind.
-pub(crate) fn contents_of(range: BlockRange, blocks: Vec<BlockRead>) -> Vec<Content> {
+pub(crate) fn contents_of(range: BlockRange, blocks: &[BlockRead]) -> Contents {
     assert!(
         blocks.len() == range.count() as usize,
         "a read brings every block"
     );
-    let mut contents = Vec::new();
+    let mut contents = Contents::new();
     let mut start = range.start();
-    let mut rest = blocks.into_iter().peekable();
-    while let Some(first) = rest.next() {
-        let mut count = 1;
-        let content = match first {
-            BlockRead::Data { data, checksum } => {
-                let mut checksums = alloc::vec![checksum];
-                let mut parts = alloc::vec![data];
-                while let Some(BlockRead::Data { data, checksum }) =
-                    rest.next_if(|next| matches!(next, BlockRead::Data { .. }))
-                {
-                    checksums.push(checksum);
-                    parts.push(data);
-                    count += 1;
-                }
-                BlockContent::Data {
-                    data: joined(parts),
-                    checksums,
-                }
-            }
-            BlockRead::Zero => {
-                while rest
-                    .next_if(|next| matches!(next, BlockRead::Zero))
-                    .is_some()
-                {
-                    count += 1;
-                }
-                BlockContent::Zero
-            }
+    for run in blocks.chunk_by(is_one_run) {
+        let count = run.len() as u32;
+        let content = match &run[0] {
+            BlockRead::Data { .. } => data_of(run),
+            BlockRead::Zero => BlockContent::Zero,
             BlockRead::Bad { .. } => BlockContent::Bad,
         };
         contents.push(Content {
@@ -437,14 +413,28 @@ pub(crate) fn contents_of(range: BlockRange, blocks: Vec<BlockRead>) -> Vec<Cont
     contents
 }
 
-/// The blocks as one buffer. `Bytes` that lie side by side cannot be joined again without a copy.
-fn joined(mut parts: Vec<Bytes>) -> Bytes {
-    if parts.len() == 1 {
-        return parts.remove(0);
-    }
-    let mut whole = BytesMut::with_capacity(parts.len() * BLOCK_SIZE);
-    for part in &parts {
-        whole.extend_from_slice(part);
-    }
-    whole.freeze()
+/// Whether two blocks, one after the other, are of one run. Each bad one is told by itself.
+fn is_one_run(block: &BlockRead, next: &BlockRead) -> bool {
+    matches!(
+        (block, next),
+        (BlockRead::Data { .. }, BlockRead::Data { .. }) | (BlockRead::Zero, BlockRead::Zero)
+    )
+}
+
+/// A run of data as one buffer. `Bytes` that lie side by side cannot be joined again without a copy.
+fn data_of(run: &[BlockRead]) -> BlockContent {
+    let blocks = run.iter().filter_map(|block| match block {
+        BlockRead::Data { data, checksum } => Some((data, *checksum)),
+        BlockRead::Zero | BlockRead::Bad { .. } => None,
+    });
+    let checksums = blocks.clone().map(|(_, checksum)| checksum).collect();
+    let data = match run {
+        [BlockRead::Data { data, .. }] => data.clone(),
+        _ => {
+            let mut whole = BytesMut::with_capacity(run.len() * BLOCK_SIZE);
+            blocks.for_each(|(data, _)| whole.extend_from_slice(data));
+            whole.freeze()
+        }
+    };
+    BlockContent::Data { data, checksums }
 }

@@ -13,7 +13,7 @@ use holdfast_scsi::Identity;
 use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{
-    CopySource, EndTasks, Forward, ForwardKind, Forwarded, Message, OutcomeCode, Settle,
+    Contents, CopySource, EndTasks, Forward, ForwardKind, Forwarded, Message, OutcomeCode, Settle,
     TasksEnded, Unread, WIRE_VERSION,
 };
 
@@ -400,7 +400,7 @@ fn answer(bench: &mut Bench) -> u32 {
                 slice,
                 command,
                 outcome: OutcomeCode::NotPrimary,
-                contents: Vec::new(),
+                contents: Contents::new(),
             };
             bench.receive(forwarded.into());
             count += 1;
@@ -504,7 +504,7 @@ fn answer_all(bench: &mut Bench, milliseconds: u64, outcome: OutcomeCode) {
         } in asked(bench)
         {
             assert!(matches!(kind, ForwardKind::Copy { .. }), "{kind:?}");
-            let contents = Vec::new();
+            let contents = Contents::new();
             let answer = Forwarded {
                 slice,
                 command,
@@ -629,7 +629,7 @@ fn answer_but(bench: &mut Bench, open: &[CommandId]) {
                     TWO => OutcomeCode::Expired,
                     _ => OutcomeCode::NotPrimary,
                 };
-                let contents = Vec::new();
+                let contents = Contents::new();
                 let answer = Forwarded {
                     slice,
                     command,

@@ -9,10 +9,10 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, Epoch, Fence, Incarnation, SliceId,
     VolumeId,
 };
-use holdfast_stdx::Bytes;
+use holdfast_stdx::{Bytes, smallvec};
 use holdfast_wire::{
-    BlockContent, Content, CopySource, Forward, ForwardKind, Forwarded, Message, OutcomeCode,
-    Settle, Unread, WIRE_VERSION,
+    BlockContent, Content, Contents, CopySource, Forward, ForwardKind, Forwarded, Message,
+    OutcomeCode, Settle, Unread, WIRE_VERSION,
 };
 
 use bench::{Bench, CLUSTER, PEER, SLICE, first_record, record_of_peer, replica, store_of};
@@ -112,7 +112,7 @@ fn reads(bench: &Bench) -> Vec<Forward> {
 }
 
 /// The peer answers what it was asked to read.
-fn answer(bench: &mut Bench, forward: &Forward, outcome: OutcomeCode, contents: Vec<Content>) {
+fn answer(bench: &mut Bench, forward: &Forward, outcome: OutcomeCode, contents: Contents) {
     let forwarded = Forwarded {
         slice: forward.slice,
         command: forward.command,
@@ -123,7 +123,7 @@ fn answer(bench: &mut Bench, forward: &Forward, outcome: OutcomeCode, contents: 
 }
 
 /// Blocks that are full of a byte.
-fn full(range: BlockRange, byte: u8) -> Vec<Content> {
+fn full(range: BlockRange, byte: u8) -> Contents {
     let data = Bytes::from(vec![byte; range.bytes() as usize]);
     let Change::Write {
         data, checksums, ..
@@ -132,7 +132,7 @@ fn full(range: BlockRange, byte: u8) -> Vec<Content> {
         unreachable!("it was just made")
     };
     let content = BlockContent::Data { data, checksums };
-    vec![Content { range, content }]
+    smallvec![Content { range, content }]
 }
 
 /// What comes of a read that nobody waits for any more is not written.
@@ -145,7 +145,7 @@ fn brings_nothing(bench: &mut Bench, forward: &Forward) {
 }
 
 /// What is in the first blocks of a slice.
-fn contents(bench: &mut Bench, slice: SliceId, number: u64, count: u32) -> Vec<Content> {
+fn contents(bench: &mut Bench, slice: SliceId, number: u64, count: u32) -> Contents {
     let kind = ForwardKind::Read(BlockRange::new(0, count));
     ask(bench, slice, number, false, kind);
     bench.pass(100);
@@ -156,7 +156,7 @@ fn contents(bench: &mut Bench, slice: SliceId, number: u64, count: u32) -> Vec<C
     found.next().expect("it is answered")
 }
 
-fn bytes(contents: Vec<Content>) -> Vec<u8> {
+fn bytes(contents: Contents) -> Vec<u8> {
     let bytes = contents.into_iter().map(|it| match it.content {
         BlockContent::Data { data, .. } => data.to_vec(),
         BlockContent::Zero => vec![0; it.range.bytes() as usize],
@@ -265,7 +265,12 @@ fn what_cannot_be_read_is_told() {
     for _ in 0..600 {
         bench.pass(5);
         for forward in reads(&bench) {
-            answer(&mut bench, &forward, OutcomeCode::NotPrimary, Vec::new());
+            answer(
+                &mut bench,
+                &forward,
+                OutcomeCode::NotPrimary,
+                Contents::new(),
+            );
         }
     }
     let unread = OutcomeCode::Unread(Unread::NotReady);

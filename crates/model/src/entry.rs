@@ -4,15 +4,18 @@
 //! - an entry holds whole blocks, each with its checksum;
 //! - a block of zeros is a block that is not there: writing zeros and unmapping mean the same.
 
-use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_stdx::{Bytes, crc32c};
+use holdfast_stdx::{Bytes, SmallVec, crc32c};
 
 use crate::{BLOCK_SIZE, BlockIndex, BlockRange, CommandId, Epoch, Fence, Sequence};
 
 /// Bytes of data in one entry at most; longer commands are split.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// Checksums of consecutive blocks. Those of the short writes and reads that databases make lie in place: what has them is copied on its
+/// way, and asks for no memory then.
+pub type Checksums = SmallVec<[u32; 4]>;
 
 /// What an entry changes.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub enum Change {
         /// The blocks.
         data: Bytes,
         /// CRC-32C of each.
-        checksums: Vec<u32>,
+        checksums: Checksums,
     },
     /// The blocks read as zeros from here on, and take no space.
     Clear(BlockRange),

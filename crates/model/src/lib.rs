@@ -24,7 +24,7 @@ pub use address::{
 };
 pub use disk::{DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, DiskToken};
 pub use endpoint::host_and_port;
-pub use entry::{Change, ENTRY_BYTES_MAX, Entry};
+pub use entry::{Change, Checksums, ENTRY_BYTES_MAX, Entry};
 pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, MachineId, NodeId, Sequence, SliceId, StoreId,
     VolumeId,

@@ -21,7 +21,7 @@ use holdfast_stdx::{Bytes, crc32c};
 use crate::PagesEvent;
 use crate::job::Paint;
 use crate::pages::{NO_SLOT, Pages};
-use crate::read::{Asker, BlockOutcome, mask_of, mask_of_outcomes, runs_of};
+use crate::read::{Asker, BlockOutcome, Outcomes, mask_of, mask_of_outcomes, runs_of};
 
 /// Share of the memory for blocks that is for what is read ahead: one of so many bytes.
 const SHARE: u64 = 8;
@@ -120,7 +120,7 @@ impl Ahead {
     }
 
     /// Takes blocks out that somebody asks for, and which are here.
-    pub(crate) fn take(&mut self, slot: u32, wanted: u64) -> Vec<(u32, BlockOutcome)> {
+    pub(crate) fn take(&mut self, slot: u32, wanted: u64) -> Outcomes {
         let blocks = self.give(slot, wanted);
         self.go(slot, mask_of_outcomes(&blocks));
         blocks
@@ -178,8 +178,8 @@ impl Ahead {
     }
 
     /// Blocks that are here. They stay.
-    fn give(&mut self, slot: u32, wanted: u64) -> Vec<(u32, BlockOutcome)> {
-        let mut blocks = Vec::new();
+    fn give(&mut self, slot: u32, wanted: u64) -> Outcomes {
+        let mut blocks = Outcomes::new();
         let Some(AheadPage {
             left,
             content: Content::Here(Here { runs, checksums }),

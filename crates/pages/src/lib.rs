@@ -41,7 +41,7 @@ pub use moves::ToMove;
 pub use open::Opening;
 pub use pages::{PageView, Pages, PagesMemory};
 pub use place::{PagesDevice, PagesPlace};
-pub use read::{BlockOutcome, PageReadDone, ReadSource, runs_of};
+pub use read::{BlockOutcome, Outcomes, PageReadDone, ReadSource, runs_of};
 pub use target::Checksums;
 
 /// What the page store tells its owner.

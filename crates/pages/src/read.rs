@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::{PageEntry, PageKey, PatientRead, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
 use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, DiskError, DiskOp, DiskRequest};
-use holdfast_stdx::{Bytes, crc32c};
+use holdfast_stdx::{Bytes, SmallVec, crc32c};
 
 use crate::PagesEvent;
 use crate::ahead::Here;
@@ -36,7 +36,7 @@ pub struct PageReadDone {
     /// The owner's name for it.
     pub id: u64,
     /// Each block that was asked for, by its place in the page, in order.
-    pub blocks: Vec<(u32, BlockOutcome)>,
+    pub blocks: Outcomes,
 }
 
 /// What became of a block.
@@ -54,6 +54,9 @@ pub enum BlockOutcome {
     /// The page was written meanwhile: plan again.
     Changed,
 }
+
+/// Blocks of a page, by their places in it, and what was found: one lies in place.
+pub type Outcomes = SmallVec<[(u32, BlockOutcome); 1]>;
 
 /// A table block that is being loaded.
 #[derive(Debug)]
@@ -91,7 +94,7 @@ struct PageRead {
     slot: u32,
     version: u64,
     /// Blocks that memory had.
-    known: Vec<(u32, BlockOutcome)>,
+    known: Outcomes,
     /// Blocks that are being read ahead.
     awaited: u64,
     entry: EntryKnown,
@@ -120,7 +123,7 @@ impl Pages {
         assert!(wanted != 0, "a read is of something");
         assert!(wanted & !state.mask == 0, "the blocks are there");
         assert!(state.slot != NO_SLOT, "a page with blocks has a slot");
-        let mut known = Vec::new();
+        let mut known = Outcomes::new();
         let mut awaited = 0;
         if source == ReadSource::Anywhere {
             known = self.take_ahead_known(state.slot, &mut wanted);
@@ -157,7 +160,7 @@ impl Pages {
             key,
             slot: state.slot,
             version: state.version,
-            known: Vec::new(),
+            known: Outcomes::new(),
             awaited: 0,
             entry: EntryKnown::Waiting,
             runs: Vec::new(),
@@ -200,7 +203,7 @@ impl Pages {
         &mut self,
         number: u64,
         slot: u32,
-        blocks: Vec<(u32, BlockOutcome)>,
+        blocks: Outcomes,
         requests: &mut Vec<DiskRequest>,
         events: &mut Vec<PagesEvent>,
     ) {
@@ -213,7 +216,7 @@ impl Pages {
     }
 
     /// The blocks of a slot that were read ahead, which are not wanted any more.
-    fn take_ahead_known(&mut self, slot: u32, wanted: &mut u64) -> Vec<(u32, BlockOutcome)> {
+    fn take_ahead_known(&mut self, slot: u32, wanted: &mut u64) -> Outcomes {
         let blocks = self.ahead.take(slot, *wanted);
         *wanted &= !mask_of_outcomes(&blocks);
         self.keep(slot, &blocks);
@@ -234,7 +237,7 @@ impl Pages {
     }
 
     /// The blocks of a slot that memory has, which are not wanted any more.
-    fn take_known(&mut self, slot: u32, wanted: &mut u64, known: &mut Vec<(u32, BlockOutcome)>) {
+    fn take_known(&mut self, slot: u32, wanted: &mut u64, known: &mut Outcomes) {
         for (first, count) in runs_of(*wanted) {
             for block in first..first + count {
                 if let Some((data, checksum)) = self.block_cache.get(slot, block) {
@@ -397,7 +400,7 @@ impl Pages {
         if unchanged && matches!(read.entry, EntryKnown::Missing) {
             self.lose(read.key);
         }
-        let mut blocks = Vec::new();
+        let mut blocks = Outcomes::new();
         let is_kept = unchanged && source == ReadSource::Anywhere;
         for run in &read.runs {
             let data = run.data.as_ref().expect("every run has its data");

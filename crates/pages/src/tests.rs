@@ -11,8 +11,8 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, crc32c};
 
 use crate::{
-    BlockOutcome, Opening, PageJob, PageWork, Pages, PagesDevice, PagesEvent, PagesMemory,
-    PagesPlace, Paint, ReadSource,
+    BlockOutcome, Opening, Outcomes, PageJob, PageWork, Pages, PagesDevice, PagesEvent,
+    PagesMemory, PagesPlace, Paint, ReadSource,
 };
 
 const BYTES: u64 = 6 << 20;
@@ -159,7 +159,7 @@ fn paint(pages: &mut Pages, memory: &mut Memory, page: u32, paints: Vec<(u32, Pa
     assert!(matches!(events.last(), Some(PagesEvent::RoundDone(_))));
 }
 
-fn read(pages: &mut Pages, memory: &mut Memory, page: u32, mask: u64) -> Vec<(u32, BlockOutcome)> {
+fn read(pages: &mut Pages, memory: &mut Memory, page: u32, mask: u64) -> Outcomes {
     let (mut requests, mut events) = (Vec::new(), Vec::new());
     pages.read(
         key(page),

@@ -7,7 +7,8 @@ use holdfast_model::{
     Sequence, StoreId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
-use holdfast_wire::{Content, Message, OutcomeCode};
+pub use holdfast_wire::Contents;
+use holdfast_wire::{Message, OutcomeCode};
 
 /// Names something that ends later. Tokens of one slice's durable operations come back in the
 /// order in which they were given out.
@@ -171,6 +172,3 @@ pub trait Context {
     /// Something for people.
     fn milestone(&mut self, milestone: Milestone);
 }
-
-/// The contents of consecutive blocks, as `handle_read` brings them.
-pub type Contents = Vec<Content>;

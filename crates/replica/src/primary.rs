@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, NodeId, Sequence};
-use holdfast_stdx::{Duration, Instant};
+use holdfast_stdx::{Duration, Instant, SmallVec};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
 
 use admission::Admission;
@@ -289,10 +289,10 @@ impl Replica {
         prepared
     }
 
-    fn member_nodes(&self) -> Vec<NodeId> {
+    fn member_nodes(&self) -> SmallVec<[NodeId; 4]> {
         match &self.role {
             Role::Primary(primary) => primary.members.keys().copied().collect(),
-            _ => Vec::new(),
+            _ => SmallVec::new(),
         }
     }
 

@@ -19,5 +19,6 @@ pub use checksum::crc32c;
 pub use count::Count;
 pub use prng::Prng;
 pub use queue::{BoundedQueue, QueueFull};
+pub use smallvec::{SmallVec, smallvec};
 pub use time::{Duration, Instant};
 pub use zero::is_zero;

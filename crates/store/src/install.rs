@@ -110,7 +110,7 @@ pub(crate) fn part_of(install: &Install, part: BlockRange) -> Install {
             Install::Change(Change::Write {
                 start: BlockIndex(part.start()),
                 data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
-                checksums: checksums[first..end].to_vec(),
+                checksums: checksums[first..end].into(),
             })
         }
         Install::Change(_) => Install::Change(Change::Clear(part)),

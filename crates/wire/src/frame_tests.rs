@@ -8,7 +8,7 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
     Incarnation, NodeId, PageIndex, Sequence, SliceId, StoreId, VolumeId,
 };
-use holdfast_stdx::{Duration, Instant, Prng};
+use holdfast_stdx::{Duration, Instant, Prng, smallvec};
 
 use super::*;
 use crate::codec::{BLOCKS_MAX, COUNTER_MAX};
@@ -41,14 +41,14 @@ fn camp(stance: Stance, rival: Option<NodeId>) -> Camp {
     }
 }
 
-fn contents() -> Vec<Content> {
+fn contents() -> Contents {
     let Change::Write {
         data, checksums, ..
     } = Change::write(BlockIndex(8), data())
     else {
         unreachable!("it was just made")
     };
-    vec![
+    smallvec![
         Content {
             range: BlockRange::new(8, 2),
             content: BlockContent::Data { data, checksums },
@@ -92,7 +92,7 @@ fn forward(kind: ForwardKind) -> Forward {
     }
 }
 
-fn forwarded(outcome: OutcomeCode, contents: Vec<Content>) -> Forwarded {
+fn forwarded(outcome: OutcomeCode, contents: Contents) -> Forwarded {
     Forwarded {
         slice: SLICE,
         command: COMMAND,
@@ -115,7 +115,7 @@ fn copy(offset: u64, from: u64, length: u32) -> ForwardKind {
 }
 
 fn unread(why: Unread) -> Message {
-    forwarded(OutcomeCode::Unread(why), Vec::new()).into()
+    forwarded(OutcomeCode::Unread(why), Contents::new()).into()
 }
 
 fn enforce() -> Enforce {
@@ -305,7 +305,7 @@ fn every_message() -> Vec<Message> {
             volumes: vec![(slice.volume, 7), (VolumeId(9), 0)],
         }
         .into(),
-        forwarded(OutcomeCode::Fenced, Vec::new()).into(),
+        forwarded(OutcomeCode::Fenced, Contents::new()).into(),
         forward(ForwardKind::CompareAndWrite {
             offset: 1536,
             expected: data().slice(..512),
@@ -317,7 +317,7 @@ fn every_message() -> Vec<Message> {
             data: data(),
         })
         .into(),
-        forwarded(OutcomeCode::Miscompare { position: 511 }, Vec::new()).into(),
+        forwarded(OutcomeCode::Miscompare { position: 511 }, Contents::new()).into(),
         forward(copy(512, 1536, 1024)).into(),
         Forward {
             fence: Fence(4),
@@ -330,13 +330,13 @@ fn every_message() -> Vec<Message> {
         }),
         unread(Unread::Fenced),
         forwarded(OutcomeCode::Done, contents()).into(),
-        forwarded(OutcomeCode::NotPrimary, Vec::new()).into(),
-        forwarded(OutcomeCode::Expired, Vec::new()).into(),
-        forwarded(OutcomeCode::NotReady, Vec::new()).into(),
-        forwarded(OutcomeCode::NoSpace, Vec::new()).into(),
-        forwarded(OutcomeCode::Busy, Vec::new()).into(),
-        forwarded(OutcomeCode::MediumError, Vec::new()).into(),
-        forwarded(OutcomeCode::Deposed, Vec::new()).into(),
+        forwarded(OutcomeCode::NotPrimary, Contents::new()).into(),
+        forwarded(OutcomeCode::Expired, Contents::new()).into(),
+        forwarded(OutcomeCode::NotReady, Contents::new()).into(),
+        forwarded(OutcomeCode::NoSpace, Contents::new()).into(),
+        forwarded(OutcomeCode::Busy, Contents::new()).into(),
+        forwarded(OutcomeCode::MediumError, Contents::new()).into(),
+        forwarded(OutcomeCode::Deposed, Contents::new()).into(),
         HandOver {
             slice,
             epoch,
@@ -510,7 +510,7 @@ fn bodies_that_lie_about_their_lengths_are_refused() {
 fn what_no_honest_node_says_is_refused() {
     let (slice, epoch, number, as_of) = (SLICE, Epoch(7), 11, Sequence(8));
     let most = BLOCKS_MAX as u32;
-    let zeros = |ranges: &[(u32, u32)]| -> Vec<Content> {
+    let zeros = |ranges: &[(u32, u32)]| -> Contents {
         let ranges = ranges.iter();
         let zeros = ranges.map(|(start, count)| Content {
             range: BlockRange::new(*start, *count),
@@ -684,7 +684,7 @@ fn comparisons_are_written_as_they_are_for_ever() {
     assert_eq!(parts[2], "bits");
 
     let miscompare = OutcomeCode::Miscompare { position: 258 };
-    let parts = encode(&forwarded(miscompare, Vec::new()).into());
+    let parts = encode(&forwarded(miscompare, Contents::new()).into());
     assert_eq!(parts[0][4..8], [7, 0, 16, 0]);
     assert_eq!(parts[1][30..], [9, 2, 1, 0, 0, 0, 0, 0, 0]);
 }

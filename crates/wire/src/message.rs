@@ -17,7 +17,7 @@ use holdfast_stdx::{Bytes, Instant};
 pub use access::{Enforce, Enforced};
 use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
-pub use content::{BlockContent, Content};
+pub use content::{BlockContent, Content, Contents};
 pub use forward::{
     CopySource, EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded, Unread,
 };
@@ -242,7 +242,7 @@ pub struct Copy {
     /// The committed point as of which the blocks were read.
     pub as_of: Sequence,
     /// The blocks.
-    pub contents: Vec<Content>,
+    pub contents: Contents,
 }
 
 /// A copy is durable at the joining replica.
@@ -307,7 +307,7 @@ pub struct Fetched {
     /// The committed point as of which they were read.
     pub as_of: Sequence,
     /// The blocks.
-    pub contents: Vec<Content>,
+    pub contents: Contents,
 }
 
 /// The messages and their opcodes. An opcode, once given, is never given to another message.

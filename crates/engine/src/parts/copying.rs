@@ -25,10 +25,10 @@ use holdfast_replica::{Operation, Prospect, Terms, WriteKind};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::{Bytes, is_zero};
 use holdfast_store::ReadSource;
-use holdfast_wire::{Content, CopySource, OutcomeCode, Unread};
+use holdfast_wire::{Contents, CopySource, OutcomeCode, Unread};
 
 use crate::engine::Engine;
-use crate::operation::{Window, bytes_of, first_bad};
+use crate::operation::{Window, first_bad, push_bytes};
 use crate::part::{self, Owner, Part, PartKind};
 use crate::parts::budget::COPIED_BYTES_MAX;
 
@@ -136,7 +136,7 @@ impl Engine {
             }
         };
         if let Some(outcome) = refused {
-            self.command_finished(slice, command, outcome, Vec::new());
+            self.command_finished(slice, command, outcome, Contents::new());
             return;
         }
         let read = self.parts.new_command();
@@ -161,11 +161,7 @@ impl Engine {
     }
 
     /// What a command writes was read, or could not be.
-    pub(super) fn copy_read(
-        &mut self,
-        command: CommandId,
-        result: Result<Vec<Content>, MediumError>,
-    ) {
+    pub(super) fn copy_read(&mut self, command: CommandId, result: Result<Contents, MediumError>) {
         let Some(copying) = self.parts.copyings.commands.remove(&command) else {
             return;
         };
@@ -189,7 +185,7 @@ impl Engine {
             Err(MediumError::Busy) => OutcomeCode::Busy,
             Err(_) => OutcomeCode::Unread(Unread::NotReady),
         };
-        self.command_finished(slice, command, outcome, Vec::new());
+        self.command_finished(slice, command, outcome, Contents::new());
     }
 
     /// The access to a volume is another: what may not be read any more is not written either.
@@ -219,18 +215,20 @@ impl Engine {
         let copying = self.parts.copyings.commands.get(&command);
         let slice = copying.expect("it was just found").slice;
         self.parts.forget_copy(command);
-        self.command_finished(slice, command, outcome, Vec::new());
+        self.command_finished(slice, command, outcome, Contents::new());
     }
 }
 
 /// The bytes of a source among the contents of its blocks, or the first block of which there are none.
-fn found(source: &CopySource, contents: Vec<Content>) -> Result<Vec<Bytes>, BlockIndex> {
+fn found(source: &CopySource, contents: Contents) -> Result<Vec<Bytes>, BlockIndex> {
     if let Some(block) = first_bad(&contents) {
         return Err(block);
     }
     let length = source.length as usize;
     let (_, skip) = part::covering(source.offset, length);
-    Ok(bytes_of(Window { skip, length }, contents))
+    let mut bytes = Vec::new();
+    push_bytes(&mut bytes, Window { skip, length }, contents);
+    Ok(bytes)
 }
 
 /// What makes these the bytes at an offset. What is nothing takes no space: blocks of zeros have none, and whole ones need not even

@@ -1,12 +1,10 @@
 //! What other nodes ask of replicas here, and what they answer.
 
-use alloc::vec::Vec;
-
 use holdfast_model::{CommandId, NodeId, SliceId};
 use holdfast_replica::timing::FORWARD_AGE;
 use holdfast_replica::{Operation, Terms, WriteKind};
 use holdfast_store::ReadSource;
-use holdfast_wire::{Content, Forward, ForwardKind, Forwarded, OutcomeCode, Settle};
+use holdfast_wire::{Contents, Forward, ForwardKind, Forwarded, OutcomeCode, Settle};
 
 use crate::engine::Engine;
 use crate::event::LinkId;
@@ -35,13 +33,13 @@ impl Engine {
             ForwardKind::Clear(_) => Load::of(0),
         };
         if !self.parts.forwards.take(command, (peer, link), load) {
-            self.answer(peer, slice, command, OutcomeCode::Busy, Vec::new());
+            self.answer(peer, slice, command, OutcomeCode::Busy, Contents::new());
             return;
         }
         let now = self.world.now;
         let expires = heartbeat + FORWARD_AGE;
         if heartbeat > now || now > expires {
-            self.command_finished(slice, command, OutcomeCode::Expired, Vec::new());
+            self.command_finished(slice, command, OutcomeCode::Expired, Contents::new());
             return;
         }
         let terms = Terms {
@@ -53,12 +51,12 @@ impl Engine {
         let kind = match kind {
             ForwardKind::Read(range) => {
                 if fence < self.volumes.fence(slice.volume) {
-                    self.command_finished(slice, command, OutcomeCode::Fenced, Vec::new());
+                    self.command_finished(slice, command, OutcomeCode::Fenced, Contents::new());
                 } else if self.leads(slice) && self.may_read_here(slice, range) {
                     // Nobody has told whether the host wants to know what is on the media.
                     self.read_part(command, slice, range, ReadSource::Media);
                 } else {
-                    self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
+                    self.command_finished(slice, command, OutcomeCode::NotPrimary, Contents::new());
                 }
                 return;
             }
@@ -87,12 +85,18 @@ impl Engine {
         let Settle { slice, command } = settle;
         self.parts.forget_copy(command);
         if !self.parts.forwards.take(command, (peer, link), Load::of(0)) {
-            self.answer(peer, slice, command, OutcomeCode::NotPrimary, Vec::new());
+            self.answer(
+                peer,
+                slice,
+                command,
+                OutcomeCode::NotPrimary,
+                Contents::new(),
+            );
             return;
         }
         let asked = self.with_replica(slice, |replica, context| replica.settle(context, command));
         if asked.is_none() {
-            self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
+            self.command_finished(slice, command, OutcomeCode::NotPrimary, Contents::new());
         }
     }
 
@@ -102,7 +106,7 @@ impl Engine {
         slice: SliceId,
         command: CommandId,
         outcome: OutcomeCode,
-        contents: Vec<Content>,
+        contents: Contents,
     ) {
         let outcome = match outcome {
             OutcomeCode::Fenced if !self.knows_fences(peer) => OutcomeCode::NotReady,
@@ -139,7 +143,7 @@ impl Engine {
         slice: SliceId,
         command: CommandId,
         outcome: OutcomeCode,
-        contents: Vec<Content>,
+        contents: Contents,
     ) {
         // Where it was sent once more, and is being read for again.
         self.parts.forget_copy(command);

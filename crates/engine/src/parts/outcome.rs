@@ -1,10 +1,8 @@
 //! How parts end.
 
-use alloc::vec::Vec;
-
 use holdfast_model::{BLOCK_SIZE, CommandId, SLICE_SIZE, SliceId};
 use holdfast_scsi::MediumError;
-use holdfast_wire::{Content, OutcomeCode, Unread};
+use holdfast_wire::{Contents, OutcomeCode, Unread};
 
 use crate::engine::Engine;
 use crate::operation::offset_in_volume;
@@ -17,7 +15,7 @@ impl Engine {
         slice: SliceId,
         command: CommandId,
         outcome: OutcomeCode,
-        contents: Vec<Content>,
+        contents: Contents,
     ) {
         let Some(part) = self.parts.parts.get_mut(&command) else {
             return;
@@ -171,11 +169,7 @@ impl Engine {
     }
 
     /// The contents, if they are all that the part asked for: a peer could say anything.
-    fn checked(
-        &self,
-        command: CommandId,
-        contents: Vec<Content>,
-    ) -> Result<Vec<Content>, MediumError> {
+    fn checked(&self, command: CommandId, contents: Contents) -> Result<Contents, MediumError> {
         let part = self.parts.parts.get(&command).expect("it has just ended");
         let PartKind::Read(range, _) = &part.kind else {
             return Ok(contents);
@@ -198,7 +192,7 @@ impl Engine {
     pub(super) fn end_part(
         &mut self,
         command: CommandId,
-        result: Result<Vec<Content>, MediumError>,
+        result: Result<Contents, MediumError>,
         settled: bool,
     ) {
         let Some(part) = self.parts.remove(command) else {

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::record::ScrubFindings;
 use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{BlockDigest, Content};
+use holdfast_wire::{BlockDigest, Content, Contents};
 
 /// What a replica says of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ pub(crate) struct Check {
     pub(crate) epoch: Epoch,
     me: NodeId,
     own: Option<Told>,
-    contents: Vec<Content>,
+    contents: Contents,
     theirs: BTreeMap<NodeId, Theirs>,
     pub(crate) attempts: u32,
     bad: BTreeSet<Place>,
@@ -136,7 +136,7 @@ impl Check {
             epoch: Epoch::ZERO,
             me,
             own: None,
-            contents: Vec::new(),
+            contents: Contents::new(),
             theirs: BTreeMap::new(),
             attempts: 0,
             bad: BTreeSet::new(),
@@ -151,7 +151,7 @@ impl Check {
         self.epoch = epoch;
         self.attempts += 1;
         self.own = None;
-        self.contents = Vec::new();
+        self.contents = Contents::new();
         self.theirs = BTreeMap::new();
     }
 
@@ -192,7 +192,7 @@ impl Check {
         self.theirs.insert(node, theirs);
     }
 
-    pub(crate) fn read_here(&mut self, told: Told, contents: Vec<Content>) {
+    pub(crate) fn read_here(&mut self, told: Told, contents: Contents) {
         self.own = Some(told);
         self.contents = contents;
     }
@@ -203,7 +203,7 @@ impl Check {
     }
 
     /// What is here of some blocks, for those who have other ones.
-    pub(crate) fn contents_of(&self, blocks: u64) -> Vec<Content> {
+    pub(crate) fn contents_of(&self, blocks: u64) -> Contents {
         let wanted = |content: &Content| {
             let inside = content.range.blocks();
             let inside = inside.filter(|block| blocks & 1 << block.within_page() != 0);

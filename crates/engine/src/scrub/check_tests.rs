@@ -33,7 +33,7 @@ fn check(own: Told, theirs: &[(NodeId, Told)]) -> Check {
         assert!(!check.is_complete());
         check.tell(*node, told.clone());
     }
-    check.read_here(own, Vec::new());
+    check.read_here(own, Contents::new());
     assert!(check.is_complete());
     check
 }
@@ -67,7 +67,7 @@ fn bad_blocks_are_counted_wherever_they_are_until_they_are_mended() {
     assert_eq!(check.findings(&verdict).unmended, 2);
     check.begin(2, Epoch(1));
     check.tell(A, good());
-    check.read_here(good(), Vec::new());
+    check.read_here(good(), Contents::new());
     let verdict = check.judge(unchanged);
     assert!(verdict.is_final());
     let findings = check.findings(&verdict);
@@ -158,7 +158,7 @@ fn who_cannot_tell_is_skipped() {
     check.begin(1, Epoch(1));
     check.ask(A);
     check.ask(B);
-    check.read_here(told(9, &[(0, 7), (1, 7)]), Vec::new());
+    check.read_here(told(9, &[(0, 7), (1, 7)]), Contents::new());
     check.tell(
         A,
         Told {
@@ -178,7 +178,7 @@ fn who_does_not_know_the_question_is_not_asked_again() {
     let mut check = Check::new(ME, PageIndex(0), PageIndex(0));
     check.begin(1, Epoch(1));
     check.leave_out(A);
-    check.read_here(told(9, &[(0, 7)]), Vec::new());
+    check.read_here(told(9, &[(0, 7)]), Contents::new());
     assert!(check.is_complete());
     let verdict = check.judge(unchanged);
     assert!(verdict.is_final());

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use holdfast_model::{
-    BLOCK_SIZE, BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Entry,
-    Epoch, Fence, Incarnation, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId,
+    BLOCK_SIZE, BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, Checksums, CommandId,
+    ENTRY_BYTES_MAX, Entry, Epoch, Fence, Incarnation, PAGES_PER_SLICE, PageIndex, Sequence,
+    SliceId, VolumeId,
 };
 use holdfast_stdx::{Bytes, crc32c};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -131,7 +132,7 @@ fn decode_placed(bytes: &mut &[u8]) -> Option<Body> {
     Some(Body::Placed { entry, slots })
 }
 
-fn take_numbers(bytes: &mut &[u8], count: usize) -> Option<Vec<u32>> {
+fn take_numbers<T: FromIterator<u32>>(bytes: &mut &[u8], count: usize) -> Option<T> {
     let (list, rest) = bytes.split_at_checked(4 * count)?;
     *bytes = rest;
     let numbers = list.as_chunks::<4>().0.iter();
@@ -199,7 +200,7 @@ fn decode_write(
         return None;
     }
     let count = range.count() as usize;
-    let checksums = take_numbers(bytes, count)?;
+    let checksums: Checksums = take_numbers(bytes, count)?;
     let begin = data_block as usize * BLOCK_SIZE;
     let end = begin + count * BLOCK_SIZE;
     if end > data.len() {

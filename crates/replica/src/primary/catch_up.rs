@@ -231,7 +231,7 @@ impl Page {
         let Some(theirs) = self.theirs else {
             return contents;
         };
-        let mut differing = Vec::new();
+        let mut differing = Contents::new();
         for content in &contents {
             let differs = |block: &BlockIndex| {
                 let before = self.lacking.blocks & ((1 << block.within_page()) - 1);

@@ -14,10 +14,10 @@ mod vouch;
 
 use alloc::vec::Vec;
 
-use holdfast_model::BLOCK_SIZE;
+use holdfast_model::{BLOCK_SIZE, Checksums};
 use holdfast_stdx::{Bytes, crc32c};
 
-use super::{BlockContent, Content};
+use super::{BlockContent, Content, Contents};
 use crate::WireError;
 use crate::codec::{BLOCKS_MAX, Reader, Writer};
 
@@ -61,14 +61,17 @@ fn write_data(data: &Bytes, checksums: &[u32], body: &mut Writer, payload: &mut 
     payload.push(data.clone());
 }
 
-fn read_data(body: &mut Reader<'_>, payload: &mut Payload) -> Result<(Bytes, Vec<u32>), WireError> {
+fn read_data(
+    body: &mut Reader<'_>,
+    payload: &mut Payload,
+) -> Result<(Bytes, Checksums), WireError> {
     let count = body.count(4)?;
     if count == 0 || count > BLOCKS_MAX {
         return Err(WireError::Malformed);
     }
     let checksums = (0..count)
         .map(|_| body.u32())
-        .collect::<Result<Vec<u32>, _>>()?;
+        .collect::<Result<Checksums, _>>()?;
     let data = payload.take(count * BLOCK_SIZE)?;
     let intact = data
         .chunks_exact(BLOCK_SIZE)
@@ -101,7 +104,7 @@ fn write_contents(contents: &[Content], body: &mut Writer, payload: &mut Vec<Byt
 }
 
 /// Contents of at most [`BLOCKS_MAX`] blocks, all together.
-fn read_contents(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Vec<Content>, WireError> {
+fn read_contents(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Contents, WireError> {
     let mut left = BLOCKS_MAX;
     (0..body.count(CONTENT_BYTES_MIN)?)
         .map(|_| {

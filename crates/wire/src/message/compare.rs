@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::{Epoch, PageIndex, Sequence, SliceId};
 
-use super::Content;
+use super::Contents;
 
 /// The pages that a joining replica has, said once it has begun as
 /// [`Role::JoiningCompared`](super::Role::JoiningCompared).
@@ -105,7 +105,7 @@ pub struct Correct {
     /// The committed point as of which the blocks were read.
     pub as_of: Sequence,
     /// The blocks.
-    pub contents: Vec<Content>,
+    pub contents: Contents,
 }
 
 impl Digests {

@@ -1,9 +1,7 @@
 //! Blocks as messages carry them.
 
-use alloc::vec::Vec;
-
-use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change};
-use holdfast_stdx::Bytes;
+use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, Checksums};
+use holdfast_stdx::{Bytes, SmallVec};
 
 /// What is in consecutive blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +11,7 @@ pub enum BlockContent {
         /// The blocks.
         data: Bytes,
         /// Their checksums.
-        checksums: Vec<u32>,
+        checksums: Checksums,
     },
     /// Zeros, that is nothing.
     Zero,
@@ -29,6 +27,9 @@ pub struct Content {
     /// What is in them.
     pub content: BlockContent,
 }
+
+/// What is in a range, in order: mostly one thing.
+pub type Contents = SmallVec<[Content; 1]>;
 
 impl Content {
     /// Bytes of data; blocks that are zeros, or bad, have none.
@@ -64,7 +65,7 @@ impl Content {
         let content = match &self.content {
             BlockContent::Data { data, checksums } => BlockContent::Data {
                 data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
-                checksums: checksums[first..end].to_vec(),
+                checksums: checksums[first..end].into(),
             },
             other => other.clone(),
         };

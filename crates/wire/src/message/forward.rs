@@ -1,11 +1,9 @@
 //! Commands on their way to a slice's primary, and back; and how they are given up.
 
-use alloc::vec::Vec;
-
 use holdfast_model::{BlockIndex, BlockRange, CommandId, Fence, SliceId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
-use super::Content;
+use super::Contents;
 
 /// What a portal asks of a slice's primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +159,7 @@ pub struct Forwarded {
     /// How it ended.
     pub outcome: OutcomeCode,
     /// What was read.
-    pub contents: Vec<Content>,
+    pub contents: Contents,
 }
 
 /// Asks a slice's primary what became of a command that is given up, or of all that anybody sent

@@ -79,6 +79,7 @@ const PURE_EXTERNALS: &[&str] = &[
     "serde",
     "serde_json",
     "sha2",
+    "smallvec",
     "thiserror",
     "zerocopy",
 ];
