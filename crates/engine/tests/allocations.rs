@@ -23,8 +23,8 @@ const BLOCKS: u32 = 128;
 const COMMANDS: u32 = 640;
 
 /// Allocations for a hundred reads, and for a hundred writes, at most.
-const READ_MAX: u64 = 710;
-const WRITE_MAX: u64 = 2090;
+const READ_MAX: u64 = 410;
+const WRITE_MAX: u64 = 1690;
 
 thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };

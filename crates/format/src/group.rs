@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::mem::{offset_of, size_of};
 
 use holdfast_model::StoreId;
-use holdfast_stdx::{Bytes, BytesMut};
+use holdfast_stdx::{Bytes, BytesMut, crc32c};
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -213,7 +213,8 @@ impl GroupWriter {
         let rest = &self.records[first..];
         bytes[HEADER_BLOCK.min(header_bytes)..][..rest.len()].copy_from_slice(rest);
         let field = offset_of!(GroupBytes, checksum);
-        let checksum = checksum_without(&bytes, field);
+        // It is zero still.
+        let checksum = crc32c(&bytes);
         bytes[field..field + 4].copy_from_slice(&checksum.to_le_bytes());
         let mut parts = Vec::with_capacity(1 + self.data.len());
         parts.push(bytes.freeze());

@@ -188,6 +188,7 @@ pub(crate) fn encode(record: &Record, data_block: u32, header: &mut Vec<u8>) {
         reserved_b: U32::ZERO,
         committed: U64::new(record.committed.0),
     };
+    header.reserve(bytes);
     header.extend_from_slice(head.as_bytes());
     encode_body(&record.body, data_block, header);
     assert!(

@@ -251,12 +251,9 @@ impl PduReader {
         };
         let digest = self.header_digest_length();
         let mut bytes = [0; HEADER_LENGTH + ADDITIONAL_LENGTH_MAX];
-        let mut filled = 0;
-        self.take(length - digest, |part, _, _| {
-            bytes[filled..filled + part.len()].copy_from_slice(&part);
-            filled += part.len();
-        });
-        if digest > 0 && self.take_digest() != crc32c(&bytes[..filled]) {
+        let header = &mut bytes[..length - digest];
+        self.copy_out(header);
+        if digest > 0 && self.take_digest() != crc32c(header) {
             return Err(FrameError::HeaderDigest);
         }
         let [header, ..] = bytes.as_chunks::<HEADER_LENGTH>().0 else {
@@ -307,13 +304,41 @@ impl PduReader {
 
     fn take_digest(&mut self) -> u32 {
         let mut bytes = [0; DIGEST_LENGTH];
-        let mut filled = 0;
-        self.take(DIGEST_LENGTH, |part, _, _| {
-            bytes[filled..filled + part.len()].copy_from_slice(&part);
-            filled += part.len();
-        });
+        self.copy_out(&mut bytes);
         // The CRC's bytes go out lowest first (RFC 7143 13.1: the bit reflection of its example).
         u32::from_le_bytes(bytes)
+    }
+
+    /// Takes the next bytes, which must be here, without a share of the buffers that they lie in.
+    fn copy_out(&mut self, mut bytes: &mut [u8]) {
+        assert!(bytes.len() <= self.buffered, "only what is here is taken");
+        self.buffered -= bytes.len();
+        while !bytes.is_empty() {
+            let front = self.first_chunk();
+            let (part, rest) = bytes.split_at_mut(bytes.len().min(front.len()));
+            front.copy_to_slice(part);
+            bytes = rest;
+            self.drop_taken();
+        }
+    }
+
+    /// What was not taken of the first chunk.
+    fn first_chunk(&mut self) -> &mut Bytes {
+        if self.chunks.is_empty() {
+            self.seal();
+        }
+        let front = self.chunks.front_mut();
+        &mut front.expect("what is buffered lies in chunks").bytes
+    }
+
+    /// Lets go of the first chunk, if all of it was taken.
+    fn drop_taken(&mut self) {
+        if let Some(front) = self.chunks.front()
+            && front.bytes.is_empty()
+        {
+            self.held -= front.buffer;
+            self.chunks.pop_front();
+        }
     }
 
     /// Hands the next `length` bytes, which must be here, to `sink`: part by part, with the length
@@ -322,20 +347,11 @@ impl PduReader {
         assert!(length <= self.buffered, "only what is here is taken");
         self.buffered -= length;
         while length > 0 {
-            if self.chunks.is_empty() {
-                self.seal();
-            }
-            let front = self
-                .chunks
-                .front_mut()
-                .expect("what is buffered lies in chunks");
-            let part = front.bytes.split_to(length.min(front.bytes.len()));
-            let buffer = front.buffer;
+            let front = self.first_chunk();
+            let part = front.split_to(length.min(front.len()));
+            let buffer = self.chunks[0].buffer;
             length -= part.len();
-            if !front.bytes.has_remaining() {
-                self.held -= buffer;
-                self.chunks.pop_front();
-            }
+            self.drop_taken();
             sink(part, buffer, length);
         }
     }

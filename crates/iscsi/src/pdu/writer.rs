@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 
 use holdfast_stdx::{BufMut, Bytes, BytesMut, crc32c};
 
-use super::reader::DIGEST_LENGTH;
-use crate::pdu::{Framing, HEADER_LENGTH, Header};
+use crate::pdu::{Framing, Header};
 
 const PADDING: [u8; 3] = [0; 3];
 
@@ -16,32 +15,36 @@ const PADDING: [u8; 3] = [0; 3];
 /// caller's to know.
 pub fn frame(
     mut header: Header,
-    data: Vec<Bytes>,
+    mut data: Vec<Bytes>,
     framing: Framing,
     parts: &mut Vec<Bytes>,
 ) -> usize {
     let length: usize = data.iter().map(Bytes::len).sum();
     header.set_data_length(length);
-    let mut head = BytesMut::with_capacity(HEADER_LENGTH + DIGEST_LENGTH);
-    head.put_slice(&header.0);
-    if framing.header_digest {
-        head.put_u32_le(crc32c(&header.0));
-    }
+    let head = match framing.header_digest {
+        true => [&header.0[..], &crc32c(&header.0).to_le_bytes()].concat(),
+        false => header.0.to_vec(),
+    };
     let mut total = head.len();
-    parts.push(head.freeze());
-    if length == 0 {
-        return total;
+    data.retain(|part| !part.is_empty());
+    if length > 0 {
+        let padding = &PADDING[..length.next_multiple_of(4) - length];
+        let mut tail = padding.to_vec();
+        if framing.data_digest {
+            tail.extend(data_digest(&data, padding).to_le_bytes());
+        }
+        total += length + tail.len();
+        if !tail.is_empty() {
+            data.push(tail.into());
+        }
     }
-    let padding = &PADDING[..length.next_multiple_of(4) - length];
-    let mut tail = BytesMut::new();
-    tail.put_slice(padding);
-    if framing.data_digest {
-        tail.put_u32_le(data_digest(&data, padding));
-    }
-    total += length + tail.len();
-    parts.extend(data.into_iter().filter(|part| !part.is_empty()));
-    if !tail.is_empty() {
-        parts.push(tail.freeze());
+    if parts.is_empty() {
+        // The list of the data is that of all: mostly there is no other.
+        data.insert(0, head.into());
+        *parts = data;
+    } else {
+        parts.push(head.into());
+        parts.append(&mut data);
     }
     total
 }

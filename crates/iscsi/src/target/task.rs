@@ -169,7 +169,7 @@ impl Task {
             TaskState::Collecting(collection) => collection.data.len(),
             TaskState::Ready(data) => data.len(),
             TaskState::Delivered(_) => 0,
-            TaskState::Answering(answer) => answer.data.iter().map(Bytes::len).sum(),
+            TaskState::Answering(answer) => answer.held_bytes(),
         }
     }
 }
@@ -195,11 +195,20 @@ impl Collection {
 }
 
 impl Answer {
+    /// Bytes of data that were not sent.
+    fn held_bytes(&self) -> usize {
+        self.data.iter().map(Bytes::len).sum()
+    }
+
     /// The next `length` bytes of Data-In.
     pub(super) fn take(&mut self, length: u32) -> Vec<Bytes> {
         assert!(length <= self.left, "only what is left is taken");
-        let mut parts = Vec::new();
         let mut wanted = length as usize;
+        let mut parts = Vec::new();
+        if length == self.left && self.held_bytes() == wanted {
+            parts = core::mem::take(&mut self.data).into();
+            wanted = 0;
+        }
         while wanted > 0 {
             let front = self.data.front_mut().expect("what is left lies in parts");
             let part = front.split_to(wanted.min(front.len()));
