@@ -53,16 +53,17 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Takes everything; `Pending` if there is nothing, and then the task is woken by the next
-    /// item.
-    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<VecDeque<T>> {
-        let items = self.items.take();
-        if items.is_empty() {
+    /// Takes everything into `taken`, which is empty, and whose room is used for what comes next; `Pending` if there is
+    /// nothing, and then the task is woken by the next item.
+    pub(crate) fn poll_take(&self, context: &Context<'_>, taken: &mut VecDeque<T>) -> Poll<()> {
+        assert!(taken.is_empty(), "what was taken has been looked at");
+        std::mem::swap(&mut *self.items.borrow_mut(), taken);
+        if taken.is_empty() {
             *self.waker.borrow_mut() = Some(context.waker().clone());
             return Poll::Pending;
         }
         self.bytes.set(0);
         self.taken.notify_waiters();
-        Poll::Ready(items)
+        Poll::Ready(())
     }
 }

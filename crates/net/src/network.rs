@@ -1,6 +1,5 @@
 //! All sockets of a node as one thing, for the loop that drives its engine.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
@@ -95,13 +94,12 @@ impl Network {
         events: &mut impl Extend<Event>,
     ) -> Poll<()> {
         self.flush();
-        let peers = ready_or_empty(self.peers.poll(context));
-        let portal = ready_or_empty(self.portal.poll(context));
-        if peers.is_empty() && portal.is_empty() {
+        let (peers, portal) = (self.peers.poll(context), self.portal.poll(context));
+        if peers.is_pending() && portal.is_pending() {
             return Poll::Pending;
         }
-        events.extend(peers.into_iter().map(Event::Peer));
-        events.extend(portal.into_iter().map(Event::Portal));
+        events.extend(self.peers.take_events().map(Event::Peer));
+        events.extend(self.portal.take_events().map(Event::Portal));
         Poll::Ready(())
     }
 
@@ -124,12 +122,5 @@ impl Network {
         if timeout(STOP_TIME_MAX, closing).await.is_err() {
             tracing::info!("stopped before every connection had taken what was sent");
         }
-    }
-}
-
-fn ready_or_empty<T>(polled: Poll<VecDeque<T>>) -> VecDeque<T> {
-    match polled {
-        Poll::Ready(items) => items,
-        Poll::Pending => VecDeque::new(),
     }
 }

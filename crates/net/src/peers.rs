@@ -90,7 +90,9 @@ pub(crate) struct Peers {
     /// What the engine is to be told.
     events: VecDeque<PeerEvent>,
     /// Peers to whom there is something to write, by lane: control goes first.
-    dirty: [Vec<NodeId>; 2],
+    dirty: [VecDeque<NodeId>; 2],
+    /// Room for what the tasks tell, which is used again.
+    taken: VecDeque<Item>,
     complaints: Complaints,
     acceptor: Option<Task>,
 }
@@ -143,7 +145,8 @@ impl Peers {
             peers: BTreeMap::new(),
             links: 0,
             events: VecDeque::new(),
-            dirty: [Vec::new(), Vec::new()],
+            dirty: [VecDeque::new(), VecDeque::new()],
+            taken: VecDeque::new(),
             complaints: Complaints::default(),
             acceptor: None,
         }
@@ -187,7 +190,7 @@ impl Peers {
     /// Writes what the commands since the last call have queued.
     pub(crate) fn flush(&mut self) {
         for lane in [Lane::Control, Lane::Data] {
-            for peer in std::mem::take(&mut self.dirty[lane as usize]) {
+            while let Some(peer) = self.dirty[lane as usize].pop_front() {
                 let Some(link) = self.peers.get(&peer).and_then(|peer| peer.link.as_ref()) else {
                     continue;
                 };
@@ -198,17 +201,23 @@ impl Peers {
         }
     }
 
-    /// Tells what happened. `Pending` if nothing did.
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<VecDeque<PeerEvent>> {
-        while let Poll::Ready(items) = self.shared.inbox.poll_take(context) {
-            for item in items {
+    /// Takes note of what happened, which [`take_events`](Self::take_events) then tells. `Pending` if nothing did.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
+        let mut items = std::mem::take(&mut self.taken);
+        while self.shared.inbox.poll_take(context, &mut items).is_ready() {
+            for item in items.drain(..) {
                 self.handle(item);
             }
         }
+        self.taken = items;
         if self.events.is_empty() {
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut self.events))
+        Poll::Ready(())
+    }
+
+    pub(crate) fn take_events(&mut self) -> impl Iterator<Item = PeerEvent> {
+        self.events.drain(..)
     }
 
     /// Ends everything in good order: what is queued is sent first.
@@ -319,7 +328,7 @@ impl Peers {
         if stream.queued() > bound {
             self.lane_ended(peer, &LaneEnd::Full);
         } else if was_empty {
-            self.dirty[lane as usize].push(peer);
+            self.dirty[lane as usize].push_back(peer);
         }
     }
 

@@ -79,7 +79,9 @@ pub(crate) struct Portal {
     /// What the engine is to be told.
     events: VecDeque<PortalEvent>,
     /// Connections to which there is something to write.
-    dirty: Vec<ConnectionId>,
+    dirty: VecDeque<ConnectionId>,
+    /// Room for what the tasks tell, which is used again.
+    taken: VecDeque<Item>,
     complaints: Complaints,
 }
 
@@ -122,7 +124,8 @@ impl Portal {
             held_bytes: 0,
             drawn: 0,
             events: VecDeque::new(),
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
+            taken: VecDeque::new(),
             complaints: Complaints::default(),
         }
     }
@@ -164,7 +167,7 @@ impl Portal {
 
     /// Writes what the commands since the last call have queued.
     pub(crate) fn flush(&mut self) {
-        for connection in std::mem::take(&mut self.dirty) {
+        while let Some(connection) = self.dirty.pop_front() {
             let Some(state) = self.connections.get(&connection) else {
                 continue;
             };
@@ -178,17 +181,23 @@ impl Portal {
         }
     }
 
-    /// Tells what happened. `Pending` if nothing did.
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<VecDeque<PortalEvent>> {
-        while let Poll::Ready(items) = self.shared.inbox.poll_take(context) {
-            for item in items {
+    /// Takes note of what happened, which [`take_events`](Self::take_events) then tells. `Pending` if nothing did.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
+        let mut items = std::mem::take(&mut self.taken);
+        while self.shared.inbox.poll_take(context, &mut items).is_ready() {
+            for item in items.drain(..) {
                 self.handle(item);
             }
         }
+        self.taken = items;
         if self.events.is_empty() {
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut self.events))
+        Poll::Ready(())
+    }
+
+    pub(crate) fn take_events(&mut self) -> impl Iterator<Item = PortalEvent> {
+        self.events.drain(..)
     }
 
     /// Ends everything in good order: what is queued is sent first.
@@ -311,7 +320,7 @@ impl Portal {
             tracing::warn!("aborted a connection whose initiator does not read");
             self.abort(connection);
         } else if was_empty {
-            self.dirty.push(connection);
+            self.dirty.push_back(connection);
         }
     }
 

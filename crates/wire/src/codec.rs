@@ -9,7 +9,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::Instant;
 
-use crate::WireError;
+use crate::{FRAME_HEADER_BYTES, WireError};
 
 /// Blocks that a message is about at most, but for those to be cleared: what an entry holds. Commands
 /// are cut into parts of that, copies and repairs are smaller.
@@ -19,8 +19,7 @@ pub(crate) const BLOCKS_MAX: usize = ENTRY_BYTES_MAX / BLOCK_SIZE;
 /// gets anywhere near. Beyond the last one there would be no next.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
-/// Appends fields to a body.
-#[derive(Default)]
+/// Appends fields to a body, behind room for the header.
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
 }
@@ -30,7 +29,16 @@ pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
+/// Most messages take no more, with their header: then a frame's first part is made in one piece of memory.
+const FIRST_BYTES: usize = 256;
+
 impl Writer {
+    pub(crate) fn new() -> Self {
+        let mut bytes = Vec::with_capacity(FIRST_BYTES);
+        bytes.resize(FRAME_HEADER_BYTES, 0);
+        Self { bytes }
+    }
+
     pub(crate) fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }

@@ -129,19 +129,17 @@ impl FrameHeader {
         self.body_length as usize + self.payload_length as usize
     }
 
-    fn write(&self) -> Bytes {
-        let mut writer = Writer::default();
-        writer.u32(MAGIC);
-        writer.u16(self.version);
-        writer.u16(self.opcode);
-        writer.u32(self.body_length);
-        writer.u32(self.payload_length);
-        writer.u32(self.body_checksum);
-        writer.u32(self.payload_checksum);
-        writer.bytes.resize(60, 0);
-        let checksum = crc32c(&writer.bytes);
-        writer.u32(checksum);
-        Bytes::from(writer.bytes)
+    /// Puts it into room that is zero.
+    fn write(&self, room: &mut [u8]) {
+        room[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        room[4..6].copy_from_slice(&self.version.to_le_bytes());
+        room[6..8].copy_from_slice(&self.opcode.to_le_bytes());
+        room[8..12].copy_from_slice(&self.body_length.to_le_bytes());
+        room[12..16].copy_from_slice(&self.payload_length.to_le_bytes());
+        room[16..20].copy_from_slice(&self.body_checksum.to_le_bytes());
+        room[20..24].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = crc32c(&room[..60]);
+        room[60..].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// Cuts what follows the header into body and payload, and checks both.
@@ -164,11 +162,13 @@ impl FrameHeader {
 
 fn frame(
     (version, opcode): (u16, u16),
-    body: Vec<u8>,
+    body: Writer,
     payload: Vec<Bytes>,
     payload_checksum: u32,
 ) -> Vec<Bytes> {
     let payload_length: usize = payload.iter().map(Bytes::len).sum();
+    let mut head = body.bytes;
+    let (room, body) = head.split_at_mut(FRAME_HEADER_BYTES);
     assert!(
         body.len() <= BODY_BYTES_MAX,
         "a message of ours keeps to its bound"
@@ -182,20 +182,19 @@ fn frame(
         opcode,
         body_length: body.len() as u32,
         payload_length: payload_length as u32,
-        body_checksum: crc32c(&body),
+        body_checksum: crc32c(body),
         payload_checksum,
     };
-    let mut parts = Vec::with_capacity(2 + payload.len());
-    parts.push(header.write());
-    parts.push(Bytes::from(body));
-    parts.extend(payload);
+    header.write(room);
+    let mut parts = payload;
+    parts.insert(0, Bytes::from(head));
     parts
 }
 
 /// The bytes of `message`, in parts to be sent one after the other.
 #[must_use]
 pub fn encode(message: &Message) -> Vec<Bytes> {
-    let mut body = Writer::default();
+    let mut body = Writer::new();
     let mut payload = Vec::new();
     message.write(&mut body, &mut payload);
     let checksum = if message.payload_has_checksums() {
@@ -205,7 +204,7 @@ pub fn encode(message: &Message) -> Vec<Bytes> {
         payload.first().map_or(0, |bytes| crc32c(bytes))
     };
     let kind = (message.version(), message.opcode());
-    frame(kind, body.bytes, payload, checksum)
+    frame(kind, body, payload, checksum)
 }
 
 /// The message whose header was `header`, from the bytes that followed it.
@@ -223,9 +222,9 @@ pub fn decode(header: &FrameHeader, rest: &Bytes) -> Result<Message, WireError> 
 /// The bytes of `hello`.
 #[must_use]
 pub fn hello_to_frame(hello: &Hello) -> Vec<Bytes> {
-    let mut body = Writer::default();
+    let mut body = Writer::new();
     hello.write(&mut body);
-    frame((hello.version, HELLO_OPCODE), body.bytes, Vec::new(), 0)
+    frame((hello.version, HELLO_OPCODE), body, Vec::new(), 0)
 }
 
 /// The hello that a connection's first frame must be.
