@@ -143,14 +143,14 @@ impl FrameHeader {
     }
 
     /// Cuts what follows the header into body and payload, and checks both.
-    fn open(&self, rest: &Bytes) -> Result<(Bytes, Bytes), WireError> {
+    fn open<'a>(&self, rest: &'a Bytes) -> Result<(&'a [u8], Bytes), WireError> {
         assert!(
             rest.len() == self.rest_length(),
             "the reader brings what the header announced"
         );
-        let body = rest.slice(..self.body_length as usize);
+        let body = &rest[..self.body_length as usize];
         let payload = rest.slice(self.body_length as usize..);
-        if crc32c(&body) != self.body_checksum {
+        if crc32c(body) != self.body_checksum {
             return Err(WireError::Checksum);
         }
         if self.payload_checksum != 0 && crc32c(&payload) != self.payload_checksum {
@@ -213,7 +213,7 @@ pub fn encode(message: &Message) -> Vec<Bytes> {
 /// [`WireError`] if a checksum is wrong or a field is not well formed.
 pub fn decode(header: &FrameHeader, rest: &Bytes) -> Result<Message, WireError> {
     let (body, payload) = header.open(rest)?;
-    let mut reader = Reader::new(&body);
+    let mut reader = Reader::new(body);
     let message = Message::read(header.opcode, &mut reader, payload)?;
     reader.finish()?;
     Ok(message)
@@ -236,7 +236,7 @@ pub fn hello_from_frame(header: &FrameHeader, rest: &Bytes) -> Result<Hello, Wir
         return Err(WireError::Malformed);
     }
     let (body, _) = header.open(rest)?;
-    let mut reader = Reader::new(&body);
+    let mut reader = Reader::new(body);
     let hello = Hello::read(&mut reader, header.version)?;
     reader.finish()?;
     Ok(hello)
