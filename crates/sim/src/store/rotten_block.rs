@@ -1,7 +1,8 @@
 //! One block of the journal that rots while the store is down, and what it may cost: what is in its own group, and nothing else.
 //!
 //! A slice with a record in that group may have lost something, and has to say so; and one of whose log nothing is left from before it, for
-//! nobody can tell whether it had something there. All others of the group's partition may be
+//! nobody can tell whether it had something there; and where the last group of all is gone that said of a segment that it is trimmed, all of its partition
+//! have to. All others of the group's partition may be
 //! called damaged, or in doubt, for the store cannot tell; but they have all that they had, and are held to it
 //! when somebody has said that nothing is missing.
 
@@ -72,6 +73,24 @@ impl RottenBlock {
         let later = later.filter(|(_, first)| *first > rotten.header.group);
         self.slices.extend(later.map(|(slice, _)| slice));
     }
+
+    /// Takes all slices of the group's partition, if it was the last one, and the only one to say that a segment is trimmed which
+    /// was used again: that looks like a hole at the chain's beginning.
+    fn take_untold(&mut self, rotten: &ReadGroup, groups: &[Placed]) {
+        let of = |group: &&ReadGroup| group.header.partition == rotten.header.partition;
+        let all: Vec<&ReadGroup> = groups.iter().map(|it| &it.group).filter(of).collect();
+        let numbers: BTreeSet<u64> = all.iter().map(|it| it.header.group).collect();
+        let before = all
+            .iter()
+            .filter(|it| it.header.group < rotten.header.group)
+            .max_by_key(|it| it.header.group);
+        let is_last = numbers.last() == Some(&rotten.header.group);
+        let oldest = before.map_or(0, |before| before.header.oldest_group);
+        if is_last && !numbers.contains(&oldest) {
+            let records = all.iter().flat_map(|group| &group.records);
+            self.slices.extend(records.map(|read| read.record.slice));
+        }
+    }
 }
 
 /// Whether a record says something of where a slice's log is.
@@ -140,6 +159,9 @@ impl Host {
         for placed in groups.iter().filter(|placed| placed.has(at)) {
             block.take(&placed.group);
             block.take_later(&placed.group, &groups);
+            if at < placed.offset + HEADER_BLOCK as u64 {
+                block.take_untold(&placed.group, &groups);
+            }
         }
         if self.disks[journal].rot(at) {
             self.trace(&format!("{} rots at {at}: {block:?}", self.now));
