@@ -248,11 +248,12 @@ pub(crate) fn volumes(contestants: &[&str], size: ByteSize) -> Vec<&'static str>
     volumes.into_iter().map(leaked).collect()
 }
 
-/// How large each of the demo's devices is to be: a third of all copies of its volumes, a quarter more, and room for the journals. They
+/// How large each of the demo's devices is to be: as many copies of its volumes as one of the nodes has at least, a quarter more, and room
+/// for the journals. A volume of no more than a slice is in one piece, so that two of them with two copies each meet on one of three nodes. They
 /// are written all around before anything is measured.
 pub(crate) fn device_size(contestants: &[&str], size: ByteSize) -> &'static str {
     let copies = volumes(contestants, size).len() as u64 * COPIES;
-    let bytes = copies * size.0 / NODES * 5 / 4 + JOURNALS_ROOM;
+    let bytes = copies.div_ceil(NODES) * size.0 * 5 / 4 + JOURNALS_ROOM;
     ByteSize(bytes.next_multiple_of(1 << 20)).to_string().leak()
 }
 
