@@ -244,14 +244,10 @@ impl Core {
         }
         let changed = self.layers(slice, page, View::Committed);
         let changed = changed.iter().fold(0, |all, (mask, _)| all | mask);
-        let (mut requests, mut events) = (Vec::new(), Vec::new());
         let key = PageKey { slice, page };
-        let goes_on = self
-            .pages
-            .read_ahead(key, blocks & !changed, &mut requests, &mut events);
-        self.push_pages(requests, Urgency::Read);
-        self.take_pages_events(now, events, out);
-        goes_on
+        self.with_pages(now, Urgency::Read, out, |pages, requests, events| {
+            pages.read_ahead(key, blocks & !changed, requests, events)
+        })
     }
 }
 

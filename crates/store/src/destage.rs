@@ -174,11 +174,9 @@ impl Core {
             moved,
             records_left: 0,
         });
-        let mut requests = Vec::new();
-        let mut events = Vec::new();
-        self.pages.begin_round(jobs, &mut requests, &mut events);
-        self.push_pages(requests, Urgency::Background);
-        self.take_pages_events(now, events, out);
+        self.with_pages(now, Urgency::Background, out, |pages, requests, events| {
+            pages.begin_round(jobs, requests, events);
+        });
     }
 
     /// Lets a round begin that waits. Gives its pages, and bytes of data.
@@ -330,11 +328,9 @@ impl Core {
     }
 
     fn proceed(&mut self, now: Instant, out: &mut Output) {
-        let mut requests = Vec::new();
-        let mut events = Vec::new();
-        self.pages.proceed(&mut requests, &mut events);
-        self.push_pages(requests, Urgency::Background);
-        self.take_pages_events(now, events, out);
+        self.with_pages(now, Urgency::Background, out, |pages, requests, events| {
+            pages.proceed(requests, events);
+        });
     }
 
     /// The map of pages has changed.

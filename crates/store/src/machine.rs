@@ -253,13 +253,29 @@ impl Core {
         completion: DiskCompletion,
         out: &mut Output,
     ) -> Result<(), ()> {
+        let result = self.with_pages(now, Urgency::Background, out, |pages, requests, events| {
+            pages.handle(completion, requests, events)
+        });
+        result.map_err(|_| ())
+    }
+
+    /// Lets the page store do something, sends what it asks of the devices, and does what follows from what it says.
+    pub(crate) fn with_pages<R>(
+        &mut self,
+        now: Instant,
+        urgency: Urgency,
+        out: &mut Output,
+        act: impl FnOnce(&mut Pages, &mut Vec<DiskRequest>, &mut Vec<PagesEvent>) -> R,
+    ) -> R {
         let mut requests = Vec::new();
         let mut events = core::mem::take(&mut self.pages_said);
-        let result = self.pages.handle(completion, &mut requests, &mut events);
-        self.push_pages(requests, Urgency::Background);
-        result.map_err(|_| ())?;
-        self.take_pages_events(now, events, out);
-        Ok(())
+        let result = act(&mut self.pages, &mut requests, &mut events);
+        self.push_pages(requests, urgency);
+        for event in events.drain(..) {
+            self.pages_say(now, event, out);
+        }
+        self.pages_said = events;
+        result
     }
 
     pub(crate) fn push_pages(&mut self, requests: Vec<DiskRequest>, urgency: Urgency) {
@@ -268,22 +284,14 @@ impl Core {
         }
     }
 
-    pub(crate) fn take_pages_events(
-        &mut self,
-        now: Instant,
-        mut events: Vec<PagesEvent>,
-        out: &mut Output,
-    ) {
-        for event in events.drain(..) {
-            match event {
-                PagesEvent::Read(done) => self.page_read_done(now, done, out),
-                PagesEvent::Planned(plan) => self.round_planned(now, &plan, out),
-                PagesEvent::Mapped(plan) => self.round_mapped(&plan),
-                PagesEvent::RoundDone(plan) => self.round_done(now, &plan, out),
-                PagesEvent::Placed { id } => self.placed_is_down(ItemId(id)),
-            }
+    fn pages_say(&mut self, now: Instant, event: PagesEvent, out: &mut Output) {
+        match event {
+            PagesEvent::Read(done) => self.page_read_done(now, done, out),
+            PagesEvent::Planned(plan) => self.round_planned(now, &plan, out),
+            PagesEvent::Mapped(plan) => self.round_mapped(&plan),
+            PagesEvent::RoundDone(plan) => self.round_done(now, &plan, out),
+            PagesEvent::Placed { id } => self.placed_is_down(ItemId(id)),
         }
-        self.pages_said = events;
     }
 
     /// What is done after every event.

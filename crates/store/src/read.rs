@@ -180,12 +180,9 @@ impl Core {
         let read = self.reads.live.get_mut(&number).expect("the read is live");
         read.parts += 1;
         let source = read.source;
-        let mut requests = Vec::new();
-        let mut events = core::mem::take(&mut self.pages_said);
-        self.pages
-            .read(key, from_pages, source, part, &mut requests, &mut events);
-        self.push_pages(requests, Urgency::Read);
-        self.take_pages_events(now, events, out);
+        self.with_pages(now, Urgency::Read, out, |pages, requests, events| {
+            pages.read(key, from_pages, source, part, requests, events);
+        });
     }
 
     /// What memory has of a page, the last word first: blocks and the item that has them.
