@@ -16,7 +16,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_stdx::{Bytes, crc32c};
+use holdfast_stdx::{BufMut, Bytes, crc32c};
 
 use crate::codec::{Reader, Writer};
 use crate::hello::Hello;
@@ -131,13 +131,14 @@ impl FrameHeader {
 
     /// Puts it into room that is zero.
     fn write(&self, room: &mut [u8]) {
-        room[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        room[4..6].copy_from_slice(&self.version.to_le_bytes());
-        room[6..8].copy_from_slice(&self.opcode.to_le_bytes());
-        room[8..12].copy_from_slice(&self.body_length.to_le_bytes());
-        room[12..16].copy_from_slice(&self.payload_length.to_le_bytes());
-        room[16..20].copy_from_slice(&self.body_checksum.to_le_bytes());
-        room[20..24].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let mut fields = &mut room[..];
+        fields.put_u32_le(MAGIC);
+        fields.put_u16_le(self.version);
+        fields.put_u16_le(self.opcode);
+        fields.put_u32_le(self.body_length);
+        fields.put_u32_le(self.payload_length);
+        fields.put_u32_le(self.body_checksum);
+        fields.put_u32_le(self.payload_checksum);
         let checksum = crc32c(&room[..60]);
         room[60..].copy_from_slice(&checksum.to_le_bytes());
     }
