@@ -6,7 +6,7 @@ use holdfast_format::PageKey;
 use holdfast_model::Sequence;
 use holdfast_stdx::Bytes;
 
-use crate::target::Checksums;
+use crate::target::PageChecksums;
 
 /// What a block is to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum PageWork {
         /// The slot. It is the page's from now on.
         slot: u32,
         /// CRC-32C of each of its blocks.
-        checksums: Checksums,
+        checksums: PageChecksums,
     },
 }
 

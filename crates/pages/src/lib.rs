@@ -42,7 +42,7 @@ pub use open::Opening;
 pub use pages::{PageView, Pages, PagesMemory};
 pub use place::{PagesDevice, PagesPlace};
 pub use read::{BlockOutcome, Outcomes, PageReadDone, ReadSource, runs_of};
-pub use target::Checksums;
+pub use target::PageChecksums;
 
 /// What the page store tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use crate::pages::{Asked, NO_SLOT, Pages};
 use crate::place::PagesDevice;
 use crate::read::runs_of;
 use crate::round::Step;
-use crate::target::Checksums;
+use crate::target::PageChecksums;
 
 /// Blocks of a page that moves, on their way.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl Pages {
     }
 
     /// The blocks that are in a page, with the checksums of all.
-    fn known_checksums(&mut self, key: PageKey) -> (u64, Checksums) {
+    fn known_checksums(&mut self, key: PageKey) -> (u64, PageChecksums) {
         let known = self.known(key);
         (known.mask, known.checksums.unwrap_or(Box::new([0; 64])))
     }

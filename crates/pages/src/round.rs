@@ -24,7 +24,7 @@ use crate::moves::Fetch;
 use crate::pages::{Asked, NO_SLOT, PageState, Pages};
 use crate::place::TableBlockId;
 use crate::read::runs_of;
-use crate::target::{Checksums, Target, painted};
+use crate::target::{PageChecksums, Target, painted};
 
 /// Left-over entries that one round clears at most, to bound the table blocks that it pins.
 pub(crate) const ZOMBIES_PER_ROUND: usize = 256;
@@ -44,7 +44,7 @@ pub(crate) struct Job {
     /// journal has all of the page until both are on stable storage.
     leaves: Option<u32>,
     /// The checksums of what is in the slot already.
-    adopted: Option<Checksums>,
+    adopted: Option<PageChecksums>,
     /// What the page will be.
     target: Target,
 }
@@ -237,7 +237,7 @@ impl Pages {
         key: PageKey,
         written: Sequence,
         slot: u32,
-        checksums: Checksums,
+        checksums: PageChecksums,
     ) -> Job {
         self.placed_is_adopted(slot);
         let own = self.state(key).map(|state| state.slot);

@@ -17,15 +17,15 @@ pub(crate) struct Target {
     pub(crate) lost: u64,
     /// Blocks of `mask` whose contents are known not to match their checksum.
     pub(crate) suspect: u64,
-    pub(crate) checksums: Option<Checksums>,
+    pub(crate) checksums: Option<PageChecksums>,
 }
 
 /// The checksum of each block of a page.
-pub type Checksums = Box<[u32; BLOCKS_PER_PAGE as usize]>;
+pub type PageChecksums = Box<[u32; BLOCKS_PER_PAGE as usize]>;
 
 impl Target {
     /// A page all of which is there.
-    pub(crate) fn whole(checksums: Checksums) -> Self {
+    pub(crate) fn whole(checksums: PageChecksums) -> Self {
         Self {
             mask: u64::MAX,
             checksums: Some(checksums),
