@@ -53,9 +53,7 @@ impl RottenBlock {
 
     /// Takes slices of the group's partition whose logs begin behind it.
     fn take_later(&mut self, rotten: &ReadGroup, groups: &[Placed]) {
-        let partition = rotten.header.partition;
-        let all = groups.iter().map(|placed| &placed.group);
-        let all = all.filter(|group| group.header.partition == partition);
+        let all = beside(rotten, groups);
         let newest = all.clone().max_by_key(|group| group.header.group);
         let oldest = newest.map_or(0, |group| group.header.oldest_group);
         let mut firsts: BTreeMap<SliceId, u64> = BTreeMap::new();
@@ -77,20 +75,29 @@ impl RottenBlock {
     /// Takes all slices of the group's partition, if it was the last one, and the only one to say that a segment is trimmed which
     /// was used again: that looks like a hole at the chain's beginning.
     fn take_untold(&mut self, rotten: &ReadGroup, groups: &[Placed]) {
-        let of = |group: &&ReadGroup| group.header.partition == rotten.header.partition;
-        let all: Vec<&ReadGroup> = groups.iter().map(|it| &it.group).filter(of).collect();
-        let numbers: BTreeSet<u64> = all.iter().map(|it| it.header.group).collect();
+        let all = beside(rotten, groups);
+        let numbers: BTreeSet<u64> = all.clone().map(|it| it.header.group).collect();
         let before = all
-            .iter()
+            .clone()
             .filter(|it| it.header.group < rotten.header.group)
             .max_by_key(|it| it.header.group);
         let is_last = numbers.last() == Some(&rotten.header.group);
         let oldest = before.map_or(0, |before| before.header.oldest_group);
         if is_last && !numbers.contains(&oldest) {
-            let records = all.iter().flat_map(|group| &group.records);
+            let records = all.flat_map(|group| &group.records);
             self.slices.extend(records.map(|read| read.record.slice));
         }
     }
+}
+
+/// The groups of a group's partition.
+fn beside<'a>(
+    group: &ReadGroup,
+    groups: &'a [Placed],
+) -> impl Iterator<Item = &'a ReadGroup> + Clone + use<'a> {
+    let partition = group.header.partition;
+    let all = groups.iter().map(|placed| &placed.group);
+    all.filter(move |other| other.header.partition == partition)
 }
 
 /// Whether a record says something of where a slice's log is.
