@@ -1,20 +1,20 @@
 //! Whose requests are looked at next: connections take turns.
 //!
-//! This is start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queuing", SIGCOMM 1996). A connection that has a whole
-//! request is listed with a start tag: the virtual time, or its finish tag if that is later. The one with the least start tag is
-//! served next, virtual time is the start tag of the one in service, and a finish tag is the start tag and what the service has
-//! cost. So one that uses less than its share is next whenever it has something, whatever the others have queued; and those that
-//! would use more than theirs get equal shares of what is left.
+//! This is earliest eligible virtual deadline first (Stoica, Abdel-Wahab: "Earliest Eligible Virtual Deadline First", 1995).
+//! A connection that has a whole request is listed with a start tag, which is what it has used, and a deadline, which is that and
+//! what it has used at a time of late. Virtual time is the mean start tag of all that are listed: who has one that is not later has
+//! not used more than its share, and is eligible; of these the one with the earliest deadline is served next. So one that uses less
+//! than its share waits for one share of another connection at most, whatever the others have queued; and those that would use more
+//! than theirs get equal shares of what is left.
 //!
 //! It refuses to know what a request is about, and to reorder the requests of one connection.
 //!
 //! Invariants:
 //! - a connection is listed at most once, and one that was closed is not listed;
-//! - virtual time does not go back: nobody saves up what it has not used;
+//! - nobody saves up more than [`SAVED_MAX`] of what it has not used;
 //! - a turn costs less than [`TURN`] and the dearest request, unless memory for input is short.
 
-use alloc::collections::BinaryHeap;
-use core::cmp::Reverse;
+use alloc::vec::Vec;
 
 use holdfast_stdx::Instant;
 
@@ -28,6 +28,9 @@ pub(super) const TURN: u32 = 16;
 /// From this cost on it is the next connection's turn. Several requests of one connection in a row are cheaper than as many of
 /// several, whose answers are as many sends; and this is what one that has just come waits for at most, but for a request.
 const SHARE: u32 = 16;
+/// How much of what it has not used a connection saves up: as virtual time goes on in steps, one that comes back a moment later
+/// would lose as much each time. With more, those that come together have the one that was alone until then wait for each of them.
+const SAVED_MAX: u64 = 1;
 /// Data for which a request costs one more: to check and to move so much takes some 7 us, about as long as all else about a command.
 /// Rounded down, so that commands of the sizes that databases use cost what they cost without data.
 const COST_BYTES: usize = 16 << 10;
@@ -45,8 +48,10 @@ pub(super) fn cost_of(received: usize, wanted: u32) -> u32 {
 /// Where a connection stands.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Its finish tag.
-    finish: u64,
+    /// Its start tag while it is listed, or served; its finish tag otherwise.
+    tag: u64,
+    /// What it has used at a time of late, up to [`SHARE`]: half of what that was, or what it last was if that is more.
+    usual: u32,
     is_listed: bool,
 }
 
@@ -57,18 +62,20 @@ impl Standing {
     }
 }
 
-/// A connection in the list. Of those that start together, that is first which has used less.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A connection in the list.
+#[derive(Debug)]
 struct Entry {
     start: u64,
-    finish: u64,
+    deadline: u64,
     connection: ConnectionId,
 }
 
 /// The connections that wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    listed: BinaryHeap<Reverse<Entry>>,
+    /// In no order: hosts are few enough for a look at all of them for each share.
+    listed: Vec<Entry>,
+    /// As of the last turn that was taken.
     virtual_time: u64,
     /// The latest finish tag of all.
     finish_max: u64,
@@ -81,26 +88,33 @@ impl Turns {
 
     /// A connection has a request that was not looked at. Without effect if it is listed.
     pub(super) fn list(&mut self, connection: ConnectionId, standing: &mut Standing) {
-        if standing.is_listed {
-            return;
+        if !standing.is_listed {
+            let saved_up = self.virtual_time.saturating_sub(SAVED_MAX);
+            standing.tag = standing.tag.max(saved_up);
+            self.push(connection, standing);
         }
+    }
+
+    fn push(&mut self, connection: ConnectionId, standing: &mut Standing) {
         standing.is_listed = true;
-        self.listed.push(Reverse(Entry {
-            start: self.virtual_time.max(standing.finish),
-            finish: standing.finish,
+        self.listed.push(Entry {
+            start: standing.tag,
+            deadline: standing.tag.saturating_add(standing.usual.max(1).into()),
             connection,
-        }));
+        });
     }
 
     /// The connection whose turn it is. It stays listed, as far as it knows, until it [was served](Self::served).
     fn take(&mut self) -> Option<ConnectionId> {
-        let Reverse(entry) = self.listed.pop()?;
-        assert!(
-            entry.start >= self.virtual_time,
-            "virtual time does not go back"
-        );
-        self.virtual_time = entry.start;
-        Some(entry.connection)
+        let sum: u128 = self.listed.iter().map(|it| u128::from(it.start)).sum();
+        let mean = sum.checked_div(self.listed.len() as u128)?;
+        self.virtual_time = u64::try_from(mean).expect("a mean of such numbers is one");
+        let eligible = self.listed.iter().enumerate();
+        let (at, _) = eligible
+            .filter(|(_, it)| it.start <= self.virtual_time)
+            .min_by_key(|(_, it)| (it.deadline, it.start, it.connection))
+            .expect("no mean is less than all");
+        Some(self.listed.swap_remove(at).connection)
     }
 
     /// A connection that is in no list any more was served, at that cost. If it has `more`, it is listed anew.
@@ -111,11 +125,12 @@ impl Turns {
         cost: u32,
         has_more: bool,
     ) {
-        standing.finish = self.virtual_time.max(standing.finish) + u64::from(cost);
+        standing.tag = standing.tag.saturating_add(cost.into());
+        standing.usual = cost.min(SHARE).max(standing.usual / 2);
         standing.is_listed = false;
-        self.finish_max = self.finish_max.max(standing.finish);
+        self.finish_max = self.finish_max.max(standing.tag);
         if has_more {
-            self.list(connection, standing);
+            self.push(connection, standing);
         } else if self.listed.is_empty() {
             // Nobody has waited for what was used: so nobody has to make up for it.
             self.virtual_time = self.finish_max;
@@ -125,8 +140,7 @@ impl Turns {
     /// Takes a connection out of the list. Closings are few, and so are those that wait.
     pub(super) fn forget(&mut self, connection: ConnectionId, standing: &Standing) {
         if standing.is_listed {
-            self.listed
-                .retain(|Reverse(entry)| entry.connection != connection);
+            self.listed.retain(|entry| entry.connection != connection);
         }
     }
 }
@@ -283,6 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn one_that_comes_again_at_once_waits_for_one_other_at_most() {
+        let mut line = Line::default();
+        for heavy in 1..9 {
+            line.come(heavy, 1_000_000);
+        }
+        line.come(9, 1);
+        let mut since = 0;
+        for turn in 0..1000 {
+            match line.serve() {
+                // It has its answer, and the next turn is another's before it has asked again.
+                Some((9, 1)) => {
+                    since = 0;
+                    assert!(line.serve().is_some_and(|(connection, _)| connection < 9));
+                    line.come(9, 1);
+                }
+                served => {
+                    since += 1;
+                    assert!(since <= 1 || turn < 9, "turn {turn}: {served:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn those_that_want_more_than_their_share_get_equal_ones() {
         let mut line = Line::default();
         for heavy in 1..4 {
@@ -310,11 +348,11 @@ mod tests {
         // While the first one is idle the second has everything.
         line.come(2, 1000);
         line.serve_all();
-        line.come(1, 100);
-        line.come(2, 100);
+        line.come(1, 100 * SHARE);
+        line.come(2, 100 * SHARE);
         let served = line.serve_all();
         let of_first = |served: &[(u64, u32)]| served.iter().filter(|it| it.0 == 1).count();
-        assert_eq!(of_first(&served[..10]), 5, "{served:?}");
+        assert_eq!(of_first(&served[..101]), 51, "{served:?}");
     }
 
     #[test]
