@@ -5,7 +5,7 @@
 //! what it has used at a time of late. Virtual time is the mean start tag of all that are listed: who has one that is not later has
 //! not used more than its share, and is eligible; of these the one with the earliest deadline is served next. So one that uses less
 //! than its share waits for one share of another connection at most, whatever the others have queued; and those that would use more
-//! than theirs get equal shares of what is left.
+//! than theirs get equal shares of what is left. Where requests are dearer than a share, it waits for one or two of these.
 //!
 //! It refuses to know what a request is about, and to reorder the requests of one connection.
 //!
@@ -31,6 +31,10 @@ const SHARE: u32 = 16;
 /// How much of what it has not used a connection saves up: as virtual time goes on in steps, one that comes back a moment later
 /// would lose as much each time. With more, those that come together have the one that was alone until then wait for each of them.
 const SAVED_MAX: u64 = 1;
+/// What 1 MiB of data costs: much more than hosts ask for at once where others are to get along with them. A connection that is further
+/// ahead of the others counts as so far ahead, or virtual time would run away from those it has overtaken, and whoever comes would wait
+/// until they have caught up; and its deadline is not later than that.
+const LEAD_MAX: u32 = 64;
 /// Data for which a request costs one more: to check and to move so much takes some 7 us, about as long as all else about a command.
 /// Rounded down, so that commands of the sizes that databases use cost what they cost without data.
 const COST_BYTES: usize = 16 << 10;
@@ -50,7 +54,8 @@ pub(super) fn cost_of(received: usize, wanted: u32) -> u32 {
 pub(super) struct Standing {
     /// Its start tag while it is listed, or served; its finish tag otherwise.
     tag: u64,
-    /// What it has used at a time of late, up to [`SHARE`]: half of what that was, or what it last was if that is more.
+    /// What it has used at a time of late, up to [`LEAD_MAX`]: half of what that was, or what it last was if that is more.
+    /// With less, those with dear requests would have deadlines as early as those that have just come.
     usual: u32,
     is_listed: bool,
 }
@@ -106,14 +111,15 @@ impl Turns {
 
     /// The connection whose turn it is. It stays listed, as far as it knows, until it [was served](Self::served).
     fn take(&mut self) -> Option<ConnectionId> {
-        let sum: u128 = self.listed.iter().map(|it| u128::from(it.start)).sum();
-        let mean = sum.checked_div(self.listed.len() as u128)?;
-        self.virtual_time = u64::try_from(mean).expect("a mean of such numbers is one");
+        let least = self.listed.iter().map(|it| it.start).min()?;
+        let lead = |it: &Entry| (it.start - least).min(LEAD_MAX.into());
+        let leads: u64 = self.listed.iter().map(lead).sum();
+        self.virtual_time = least.saturating_add(leads / self.listed.len() as u64);
         let eligible = self.listed.iter().enumerate();
         let (at, _) = eligible
             .filter(|(_, it)| it.start <= self.virtual_time)
             .min_by_key(|(_, it)| (it.deadline, it.start, it.connection))
-            .expect("no mean is less than all");
+            .expect("the one with the least is eligible");
         Some(self.listed.swap_remove(at).connection)
     }
 
@@ -126,7 +132,7 @@ impl Turns {
         has_more: bool,
     ) {
         standing.tag = standing.tag.saturating_add(cost.into());
-        standing.usual = cost.min(SHARE).max(standing.usual / 2);
+        standing.usual = cost.min(LEAD_MAX).max(standing.usual / 2);
         standing.is_listed = false;
         self.finish_max = self.finish_max.max(standing.tag);
         if has_more {
@@ -369,6 +375,183 @@ mod tests {
         line.come(1, 1);
         let before = (0..).take_while(|_| line.serve() != Some((1, 1))).count();
         assert_eq!(before, 65_usize.div_ceil(SHARE as usize));
+    }
+
+    /// The cost of a request for 1 MiB, and of the dearest share with such ones.
+    const DEAR: u32 = 65;
+    const DEAREST: u64 = (SHARE - 1 + DEAR) as u64;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u32) -> u32 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % u64::from(end)) as u32
+        }
+    }
+
+    /// Connections that always have requests, of costs that are each one's own, and others that come now and then with one.
+    struct Crowd {
+        random: Random,
+        turns: Turns,
+        /// The busy ones first.
+        standings: Vec<Standing>,
+        kinds: Vec<u32>,
+        /// When it came, if it is listed; and when it comes, if it is not.
+        since: Vec<u64>,
+        used: Vec<u64>,
+        clock: u64,
+        /// The longest waits, of the others and of the busy ones.
+        light_wait: u64,
+        busy_wait: u64,
+    }
+
+    impl Crowd {
+        fn new(seed: u64, busy: usize, light: usize, kinds_max: u32) -> Self {
+            let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (seed << 20 | seed));
+            let kinds: Vec<u32> = (0..busy).map(|_| random.below(kinds_max)).collect();
+            let mut crowd = Self {
+                random,
+                turns: Turns::default(),
+                standings: (0..busy + light).map(|_| Standing::default()).collect(),
+                kinds,
+                since: alloc::vec![0; busy + light],
+                used: alloc::vec![0; busy],
+                clock: 0,
+                light_wait: 0,
+                busy_wait: 0,
+            };
+            for at in 0..busy {
+                crowd.list(at);
+            }
+            crowd
+        }
+
+        fn list(&mut self, at: usize) {
+            self.turns
+                .list(ConnectionId(at as u64), &mut self.standings[at]);
+        }
+
+        /// What a busy one's share costs.
+        fn share_of(&mut self, at: usize) -> u32 {
+            let mut spent = 0;
+            while spent < SHARE {
+                spent += match self.kinds[at] {
+                    0 => 1,
+                    1 => 5,
+                    2 => 17,
+                    3 => DEAR,
+                    _ if self.random.below(5) == 0 => DEAR,
+                    _ => 1 + self.random.below(9),
+                };
+            }
+            spent
+        }
+
+        fn turn(&mut self) {
+            let busy = self.kinds.len();
+            for at in busy..self.standings.len() {
+                if !self.standings[at].is_listed && self.since[at] <= self.clock {
+                    self.list(at);
+                }
+            }
+            let at = self.turns.take().unwrap().0 as usize;
+            let waited = self.clock - self.since[at];
+            let (cost, worst) = match at < busy {
+                true => (self.share_of(at), &mut self.busy_wait),
+                false => (1, &mut self.light_wait),
+            };
+            *worst = waited.max(*worst);
+            self.clock += u64::from(cost);
+            let id = ConnectionId(at as u64);
+            self.turns
+                .served(id, &mut self.standings[at], cost, at < busy);
+            self.since[at] = self.clock;
+            if at < busy {
+                self.used[at] += u64::from(cost);
+            } else {
+                // It uses less than its share, but for now and then, when it comes again at once.
+                let rest = self.standings.len() as u32 * 4;
+                let is_hasty = self.random.below(8) == 0;
+                self.since[at] += u64::from(if is_hasty { 0 } else { self.random.below(rest) });
+            }
+        }
+
+        fn reopen(&mut self, at: usize) {
+            let id = ConnectionId(at as u64);
+            self.turns.forget(id, &self.standings[at]);
+            self.standings[at] = Standing::default();
+            self.since[at] = self.clock;
+            if at < self.kinds.len() {
+                self.list(at);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_the_others_ask_for_who_uses_little_waits_little_and_the_busy_get_equal_shares() {
+        for seed in 1..100_u64 {
+            let mut random = Random(seed);
+            let busy = 1 + random.below(40) as usize;
+            let light = 1 + random.below(4) as usize;
+            let kinds_max = 1 + random.below(5);
+            let mut crowd = Crowd::new(seed, busy, light, kinds_max);
+            // All are new, and nobody knows yet what each will ask for.
+            for _ in 0..4 * busy {
+                crowd.turn();
+            }
+            (crowd.light_wait, crowd.busy_wait) = (0, 0);
+            let before = crowd.used.clone();
+            for _ in 0..2000 {
+                crowd.turn();
+            }
+            let what = (seed, busy, light, &crowd.kinds);
+            let used = crowd.used.iter().zip(&before).map(|(it, was)| it - was);
+            let (least, most) = (used.clone().min().unwrap(), used.max().unwrap());
+            assert!(most - least <= 2 * DEAREST, "{what:?}: {most} and {least}");
+            let (light, busy) = (crowd.light_wait, crowd.busy_wait);
+            assert!(light <= 2 * DEAREST, "{what:?}: {light}");
+            let all = crowd.standings.len() as u64;
+            assert!(busy <= 2 * all * DEAREST, "{what:?}: {busy}");
+        }
+    }
+
+    #[test]
+    fn whoever_closes_and_comes_again_nobody_waits_for_ever() {
+        for seed in 1..100_u64 {
+            let mut crowd = Crowd::new(seed, 2 + seed as usize % 20, 3, 5);
+            for turn in 0..2000 {
+                crowd.turn();
+                if turn % 7 == 0 {
+                    let at = crowd.random.below(crowd.standings.len() as u32);
+                    crowd.reopen(at as usize);
+                }
+            }
+            let longest = crowd.busy_wait.max(crowd.light_wait);
+            let all = crowd.standings.len() as u64;
+            assert!(longest <= 2 * all * DEAREST, "seed {seed}: {longest}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_far_ahead_holds_nobody_up() {
+        let mut line = Line::default();
+        line.come(1, 1);
+        line.come(2, 1_000_000);
+        let first = line.turns.take().unwrap();
+        assert_eq!(first, ConnectionId(1));
+        // All that has come of it was looked at, as there was no room for it any more.
+        let standing = line.standings.get_mut(&first).unwrap();
+        line.turns.served(first, standing, 5000, true);
+        let shares = LEAD_MAX.div_ceil(SHARE) as usize;
+        for round in 0..20 {
+            line.come(3, 1);
+            let before = (0..).take_while(|_| line.serve() != Some((3, 1))).count();
+            assert!(before <= shares, "round {round}: after {before} shares");
+            line.serve();
+        }
     }
 
     #[test]
