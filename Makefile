@@ -31,7 +31,7 @@ help:
 	@echo 'make test    install what is missing, run everything that must pass'
 
 demo: setup-demo cargo
-	@test -x target/release/holdfast || echo 'building, which takes some minutes the first time' >&2
+	@echo 'building, which takes some minutes the first time' >&2
 	@exec cargo run --quiet --release --locked -p holdfast -- demo $(ARGS)
 
 test: setup-test cargo

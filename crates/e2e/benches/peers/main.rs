@@ -7,7 +7,7 @@
 //! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these; `--with ceph` by itself: all, and Ceph, which
 //!   is there only if it is named, as are sequential reads of one command at a time: of these the least is in memory with a small `--cache`,
 //!   and with 2 MiB nothing is read ahead;
-//! - `--cache SIZE`: what each node keeps in memory of what was read, 4 GiB unless told otherwise: enough for all of the volume, as the
+//! - `--cache SIZE`: what each node keeps in memory of what was read, 4.5 GiB unless told otherwise: enough for all of the volume, as the
 //!   peers have it in the system's;
 //! - `--size SIZE`: of a volume, and of a peer's file, 4 GiB unless told otherwise;
 //! - `--json FILE`: every figure of every run.
