@@ -237,6 +237,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
+    use holdfast_stdx::Prng;
+
     use super::*;
 
     /// Connections with so many requests of cost 1 each.
@@ -354,11 +356,29 @@ mod tests {
         // While the first one is idle the second has everything.
         line.come(2, 1000);
         line.serve_all();
-        line.come(1, 100 * SHARE);
-        line.come(2, 100 * SHARE);
+        line.come(1, 100);
+        line.come(2, 100);
         let served = line.serve_all();
         let of_first = |served: &[(u64, u32)]| served.iter().filter(|it| it.0 == 1).count();
-        assert_eq!(of_first(&served[..101]), 51, "{served:?}");
+        assert_eq!(of_first(&served[..10]), 5, "{served:?}");
+    }
+
+    #[test]
+    fn those_that_come_together_do_not_all_go_before_the_one_that_was_alone() {
+        let mut line = Line::default();
+        for _ in 0..100 {
+            line.come(9, 1);
+            line.serve();
+        }
+        for heavy in 1..9 {
+            line.come(heavy, 1_000_000);
+            line.serve();
+        }
+        for round in 0..100 {
+            line.come(9, 1);
+            let before = (0..).take_while(|_| line.serve() != Some((9, 1))).count();
+            assert!(before <= 2, "round {round}: after {before} shares");
+        }
     }
 
     #[test]
@@ -381,24 +401,13 @@ mod tests {
     const DEAR: u32 = 65;
     const DEAREST: u64 = (SHARE - 1 + DEAR) as u64;
 
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, end: u32) -> u32 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 % u64::from(end)) as u32
-        }
-    }
-
     /// Connections that always have requests, of costs that are each one's own, and others that come now and then with one.
     struct Crowd {
-        random: Random,
+        prng: Prng,
         turns: Turns,
         /// The busy ones first.
         standings: Vec<Standing>,
-        kinds: Vec<u32>,
+        kinds: Vec<u64>,
         /// When it came, if it is listed; and when it comes, if it is not.
         since: Vec<u64>,
         used: Vec<u64>,
@@ -409,11 +418,10 @@ mod tests {
     }
 
     impl Crowd {
-        fn new(seed: u64, busy: usize, light: usize, kinds_max: u32) -> Self {
-            let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (seed << 20 | seed));
-            let kinds: Vec<u32> = (0..busy).map(|_| random.below(kinds_max)).collect();
+        fn new(mut prng: Prng, busy: usize, light: usize, kinds_max: u64) -> Self {
+            let kinds: Vec<u64> = (0..busy).map(|_| prng.below(kinds_max)).collect();
             let mut crowd = Self {
-                random,
+                prng,
                 turns: Turns::default(),
                 standings: (0..busy + light).map(|_| Standing::default()).collect(),
                 kinds,
@@ -443,8 +451,8 @@ mod tests {
                     1 => 5,
                     2 => 17,
                     3 => DEAR,
-                    _ if self.random.below(5) == 0 => DEAR,
-                    _ => 1 + self.random.below(9),
+                    _ if self.prng.chance(1, 5) => DEAR,
+                    _ => self.prng.between(1, 9) as u32,
                 };
             }
             spent
@@ -473,9 +481,9 @@ mod tests {
                 self.used[at] += u64::from(cost);
             } else {
                 // It uses less than its share, but for now and then, when it comes again at once.
-                let rest = self.standings.len() as u32 * 4;
-                let is_hasty = self.random.below(8) == 0;
-                self.since[at] += u64::from(if is_hasty { 0 } else { self.random.below(rest) });
+                let rest = self.standings.len() as u64 * 4;
+                let is_hasty = self.prng.chance(1, 8);
+                self.since[at] += if is_hasty { 0 } else { self.prng.below(rest) };
             }
         }
 
@@ -493,11 +501,11 @@ mod tests {
     #[test]
     fn whatever_the_others_ask_for_who_uses_little_waits_little_and_the_busy_get_equal_shares() {
         for seed in 1..100_u64 {
-            let mut random = Random(seed);
-            let busy = 1 + random.below(40) as usize;
-            let light = 1 + random.below(4) as usize;
-            let kinds_max = 1 + random.below(5);
-            let mut crowd = Crowd::new(seed, busy, light, kinds_max);
+            let mut prng = Prng::from_seed(seed);
+            let busy = prng.between(1, 40) as usize;
+            let light = prng.between(1, 4) as usize;
+            let kinds_max = prng.between(1, 5);
+            let mut crowd = Crowd::new(prng, busy, light, kinds_max);
             // All are new, and nobody knows yet what each will ask for.
             for _ in 0..4 * busy {
                 crowd.turn();
@@ -521,11 +529,12 @@ mod tests {
     #[test]
     fn whoever_closes_and_comes_again_nobody_waits_for_ever() {
         for seed in 1..100_u64 {
-            let mut crowd = Crowd::new(seed, 2 + seed as usize % 20, 3, 5);
+            let busy = 2 + seed as usize % 20;
+            let mut crowd = Crowd::new(Prng::from_seed(seed), busy, 3, 5);
             for turn in 0..2000 {
                 crowd.turn();
                 if turn % 7 == 0 {
-                    let at = crowd.random.below(crowd.standings.len() as u32);
+                    let at = crowd.prng.below(crowd.standings.len() as u64);
                     crowd.reopen(at as usize);
                 }
             }
