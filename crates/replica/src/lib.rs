@@ -190,6 +190,18 @@ pub struct Replica {
     nonce: u64,
 }
 
+/// From when on a replica that the store has found knows the ids of all commands that are numbered. One
+/// that has just started may have come to be in sync just before it stopped; one that has nothing, and may
+/// lead all the same, is of a slice that nobody has written to.
+fn ids_from(found: &Found, context: &dyn Context) -> Instant {
+    let is_sure = found.intact && !found.tail_suspect && !found.lacks;
+    if is_sure && context.prepared().1 == Sequence::ZERO {
+        Instant::ZERO
+    } else {
+        context.now()
+    }
+}
+
 impl Replica {
     /// A replica as the store found it at this start. `record` follows by
     /// [`handle_record`](Self::handle_record).
@@ -210,7 +222,7 @@ impl Replica {
             patient_until: now + timing::START_PATIENCE,
             suspect_until: found.tail_suspect.then(|| now + timing::SUSPECT_TAIL),
             recent: Recent::default(),
-            ids_from: now,
+            ids_from: ids_from(found, context),
             window: Window::starting_at(found.committed),
             marks: Marks::new(),
             conduct: Conduct::default(),

@@ -82,6 +82,36 @@ fn what_a_command_changes_is_found_out_only_if_it_may_be_numbered() {
     assert_eq!(prospect(&mut lab, 1, again), over(OutcomeCode::NotReady));
 }
 
+/// What a portal sends once more after a death does not wait because the volume is new.
+#[test]
+fn whoever_was_there_from_the_first_write_on_knows_what_was_numbered() {
+    let mut lab = Lab::losing(2, 1, |_| false);
+    lab.pass_until(SECOND, "node 1 leads", |lab| lab.leads(1));
+    let numbered = lab.write(1, 0, 1, 7);
+    lab.kill(1);
+    lab.pass_until(SECOND, "node 2 leads", |lab| lab.leads(2));
+    let repeated = |terms| Terms {
+        repeated: true,
+        ..terms
+    };
+    let known = repeated(lab.terms(numbered));
+    assert_eq!(
+        prospect(&mut lab, 2, known),
+        Prospect::Over(OutcomeCode::Done)
+    );
+    let other = repeated(lab.terms(unknown()));
+    assert_eq!(prospect(&mut lab, 2, other), Prospect::Open);
+    lab.kill(2);
+    lab.start(2);
+    lab.pass_until(SECOND, "node 2 leads again", |lab| lab.leads(2));
+    let other = repeated(lab.terms(unknown()));
+    assert_eq!(
+        prospect(&mut lab, 2, other),
+        Prospect::Over(OutcomeCode::NotReady),
+        "it may have been sent all ids for a moment only"
+    );
+}
+
 /// A copy that was sent once more must not have a second life beside the first one.
 #[test]
 fn what_waits_to_be_numbered_is_under_way() {
