@@ -426,7 +426,8 @@ impl Engine {
         for (token, request) in self.world.cluster.take_requests() {
             out.push(Command::Metadata { token, request });
         }
-        for command in self.world.peers.take_commands() {
+        for mut command in self.world.peers.take_commands() {
+            self.parts.leave_out_held(&mut command);
             out.push(Command::Peer(command));
         }
         for command in self.portal.take_commands() {

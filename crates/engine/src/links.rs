@@ -142,6 +142,7 @@ impl Engine {
     fn handle_message(&mut self, peer: NodeId, link: LinkId, message: Message) {
         match message {
             Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
+            Message::PrepareHeld(held) => self.handle_prepare_held(peer, held),
             Message::Forward(forward) => self.handle_forward(peer, link, forward),
             Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
             Message::Settle(settle) => self.handle_settle(peer, link, settle),
@@ -192,6 +193,7 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::Reserve(it) => Some(it.slice),
         Message::Reserved(it) => Some(it.slice),
         Message::Heartbeat(_)
+        | Message::PrepareHeld(_)
         | Message::Forward(_)
         | Message::Forwarded(_)
         | Message::Settle(_)

@@ -12,6 +12,7 @@ mod budget;
 mod copying;
 mod drive;
 mod forwarded;
+mod held;
 mod outcome;
 
 use alloc::collections::{BTreeMap, BTreeSet};

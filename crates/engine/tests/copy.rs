@@ -560,7 +560,7 @@ fn who_leads_what_is_written_copies() {
 /// A peer of an older version cannot be asked: the copy is to come again.
 #[test]
 fn who_cannot_be_asked_to_copy_is_not_sent_what_is_copied() {
-    let mut bench = with_one_led_by_older_peer(TWO, WIRE_VERSION - 1);
+    let mut bench = with_one_led_by_older_peer(TWO, 7);
     let mut host = Host::log_in(&mut bench, 1, ONE);
     settled(&mut bench, &mut [&mut host]);
     let tag = host.submit(&mut bench, copy(7, ONE, (TWO, 0), STEP));

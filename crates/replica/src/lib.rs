@@ -311,6 +311,7 @@ impl Replica {
             Message::Supplied(supplied) => self.handle_supplied(context, peer, supplied),
             Message::Reserved(reserved) => self.handle_reserved(context, peer, reserved),
             Message::Heartbeat(_)
+            | Message::PrepareHeld(_)
             | Message::Forward(_)
             | Message::Forwarded(_)
             | Message::Settle(_)

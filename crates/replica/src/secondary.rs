@@ -330,10 +330,7 @@ impl Replica {
         peer: NodeId,
         prepare: &Prepare,
     ) {
-        // Behind the beginning of the epoch, in the journal too: it need not be durable before.
-        let is_told = matches!(&self.role, Role::Secondary(secondary)
-            if secondary.told && secondary.primary == peer && secondary.epoch == prepare.epoch);
-        if !is_told && !self.takes_from(peer, prepare.epoch) {
+        if !self.takes_entries_from(peer, prepare.epoch) {
             self.refuse(context, peer, prepare.epoch, Refusal::StaleEpoch);
             return;
         }
@@ -379,6 +376,31 @@ impl Replica {
             self.waits.push_back((token, Wait::Append(entry.sequence)));
         }
         self.learn_committed(context, prepare.committed, prepare.stable);
+    }
+
+    /// `peer` sends an entry of `epoch` without data that is not here. Over another link it comes with it.
+    pub fn handle_entry_without_data(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        epoch: Epoch,
+    ) {
+        if self.is_deleted {
+            return;
+        }
+        if self.takes_entries_from(peer, epoch) {
+            context.reset_link(peer);
+        } else {
+            self.refuse(context, peer, epoch, Refusal::StaleEpoch);
+        }
+    }
+
+    /// Whether entries are taken from `peer` in that epoch: also behind its beginning, which need not be durable before, for it is
+    /// before them in the journal too.
+    fn takes_entries_from(&self, peer: NodeId, epoch: Epoch) -> bool {
+        let is_told = matches!(&self.role, Role::Secondary(secondary)
+            if secondary.told && secondary.primary == peer && secondary.epoch == epoch);
+        is_told || self.takes_from(peer, epoch)
     }
 
     pub(crate) fn handle_commit(

@@ -337,6 +337,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "medium error",
             "deposed",
             "fenced",
+            "sent back without its data",
         ],
     ),
     (

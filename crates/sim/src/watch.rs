@@ -174,6 +174,7 @@ impl Watch {
                 };
                 self.coverage.reach("forward", point);
             }
+            Message::PrepareHeld(_) => self.coverage.reach("forward", "sent back without its data"),
             // A sync of an earlier epoch than the one that begins.
             Message::Begin(begin)
                 if begin.role != JoiningAs::InSync && begin.sync < begin.epoch =>

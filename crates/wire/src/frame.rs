@@ -32,7 +32,8 @@ use crate::message::Message;
 /// - Version 6: those of whom some do not say how many follow it with them, and whether they go on.
 /// - Version 7: who has lost the right to write to a volume is fenced off; a command may compare, or set bits, where it writes.
 /// - Version 8: whoever leads the slice that is written reads what is copied to it.
-pub const WIRE_VERSION: u16 = 8;
+/// - Version 9: a secondary is not sent the data of a write that it has forwarded.
+pub const WIRE_VERSION: u16 = 9;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

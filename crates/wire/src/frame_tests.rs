@@ -81,6 +81,11 @@ fn prepare(change: Change) -> Prepare {
     }
 }
 
+fn prepare_held() -> PrepareHeld {
+    let whole = prepare(Change::write(BlockIndex(63), data()));
+    PrepareHeld::of(&whole).expect("it has data")
+}
+
 fn forward(kind: ForwardKind) -> Forward {
     Forward {
         slice: SLICE,
@@ -208,6 +213,7 @@ fn every_message() -> Vec<Message> {
         prepare(Change::write(BlockIndex(63), data())).into(),
         prepare(Change::Clear(range)).into(),
         prepare(Change::Nothing).into(),
+        prepare_held().into(),
         Prepared {
             slice,
             epoch,
@@ -609,9 +615,9 @@ fn other_versions_and_endless_frames_are_refused() {
         let checksum = crc32c(&header[..60]);
         header[60..].copy_from_slice(&checksum.to_le_bytes());
     };
-    header[4] = 9;
+    header[4] = 10;
     seal(&mut header);
-    assert_eq!(FrameHeader::parse(&header), Err(WireError::Version(9)));
+    assert_eq!(FrameHeader::parse(&header), Err(WireError::Version(10)));
     header[4] = 1;
     header[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
     seal(&mut header);
@@ -637,6 +643,7 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Vouch(_) | Message::Vouched(_) => 5,
             Message::Camp(_) => 6,
             Message::Enforce(_) | Message::Enforced(_) | Message::Space(_) => 7,
+            Message::PrepareHeld(_) => 9,
             Message::Forward(forward) => match forward.kind {
                 ForwardKind::Copy { .. } => 8,
                 _ if forward.fence != Fence::ZERO => 7,
@@ -721,6 +728,60 @@ fn copies_are_written_as_they_are_for_ever() {
         let parts = encode(&unread(why));
         assert_eq!(parts[0][4..8], [8, 0, 16, 0]);
         assert_eq!(parts[0][FRAME_HEADER_BYTES + 30..], *tail);
+    }
+}
+
+/// Version 9, as it was released.
+#[test]
+fn entries_without_data_are_written_as_they_are_for_ever() {
+    let parts = encode(&prepare_held().into());
+    assert_eq!(parts.len(), 1, "no data goes with it");
+    assert_eq!(parts[0][4..8], [9, 0, 37, 0]);
+    let mut body = vec![3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    for number in [7_u64, 8, 5, 6, 9, 2] {
+        body.extend(number.to_le_bytes());
+    }
+    body.extend([2, 0, 5, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0]);
+    body.extend([63, 0, 0, 0, 2, 0, 0, 0]);
+    for block in data().chunks(BLOCK_SIZE) {
+        body.extend(crc32c(block).to_le_bytes());
+    }
+    assert_eq!(parts[0][FRAME_HEADER_BYTES..], body);
+}
+
+#[test]
+fn an_entry_is_made_whole_with_its_own_data_only() {
+    let whole = prepare(Change::write(BlockIndex(63), data()));
+    assert_eq!(prepare_held().with(data()), Some(whole));
+    let mut other = data().to_vec();
+    other[5000] ^= 1;
+    let wrong = [
+        Bytes::from(other),
+        data().slice(..BLOCK_SIZE),
+        Bytes::from([data(), data()].concat()),
+        Bytes::new(),
+    ];
+    for other in wrong {
+        assert_eq!(prepare_held().with(other), None);
+    }
+    assert_eq!(PrepareHeld::of(&prepare(Change::Nothing)), None);
+}
+
+#[test]
+fn entries_without_data_have_limits() {
+    let ask = |start, blocks| {
+        let held = PrepareHeld {
+            start: BlockIndex(start),
+            checksums: smallvec![1; blocks],
+            ..prepare_held()
+        };
+        read(&joined(&encode(&held.into())))
+    };
+    let last = (holdfast_model::SLICE_SIZE / BLOCK_SIZE as u64) as u32 - 1;
+    assert!(ask(last, 1).is_ok());
+    assert!(ask(0, BLOCKS_MAX).is_ok());
+    for wrong in [ask(0, 0), ask(0, BLOCKS_MAX + 1), ask(last, 2)] {
+        assert_eq!(wrong, Err(WireError::Malformed));
     }
 }
 

@@ -25,7 +25,7 @@ pub use message::{
     Begin, BlockContent, BlockDigest, Camp, Claim, Commit, Content, Contents, Copied, Copy,
     CopySource, Correct, Digest, Digests, EndTasks, Enforce, Enforced, Fetch, Fetched, Forward,
     ForwardKind, Forwarded, Grant, HandOver, Heartbeat, Holdings, JoinRequest, Message,
-    OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal, Refused, Reserve, Reserved, Resign,
-    Role, SPACE_VOLUMES_MAX, Settle, Space, Stance, Supplied, Supply, SupplyOutcome, TasksEnded,
-    Unread, Verified, Verify, Vouch, Vouched,
+    OutcomeCode, Prepare, PrepareHeld, Prepared, Query, QueryReply, Refusal, Refused, Reserve,
+    Reserved, Resign, Role, SPACE_VOLUMES_MAX, Settle, Space, Stance, Supplied, Supply,
+    SupplyOutcome, TasksEnded, Unread, Verified, Verify, Vouch, Vouched,
 };

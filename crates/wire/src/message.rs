@@ -5,6 +5,7 @@ mod body;
 mod compare;
 mod content;
 mod forward;
+mod held;
 mod space;
 mod supply;
 mod vouch;
@@ -21,6 +22,7 @@ pub use content::{BlockContent, Content, Contents};
 pub use forward::{
     CopySource, EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded, Unread,
 };
+pub use held::PrepareHeld;
 pub use space::{SPACE_VOLUMES_MAX, Space};
 pub use supply::{Supplied, Supply, SupplyOutcome};
 pub use vouch::{Camp, Stance, Vouch, Vouched};
@@ -427,6 +429,8 @@ messages! {
     35 Enforced,
     /// The sender has so much room.
     36 Space,
+    /// An entry whose data the receiver has.
+    37 PrepareHeld,
 }
 
 impl Message {
@@ -458,6 +462,7 @@ impl Message {
             Self::Vouch(_) | Self::Vouched(_) => 5,
             Self::Camp(_) => 6,
             Self::Enforce(_) | Self::Enforced(_) | Self::Space(_) => 7,
+            Self::PrepareHeld(_) => 9,
             Self::Forward(forward) => forward.version(),
             Self::Forwarded(Forwarded {
                 outcome: OutcomeCode::Miscompare { .. } | OutcomeCode::Fenced,

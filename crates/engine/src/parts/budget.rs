@@ -7,7 +7,7 @@
 
 use alloc::collections::BTreeMap;
 
-use holdfast_model::{CommandId, NodeId};
+use holdfast_model::{BlockRange, CommandId, NodeId};
 
 use crate::event::LinkId;
 
@@ -69,6 +69,8 @@ impl Load {
 struct Forwarded {
     from: (NodeId, LinkId),
     load: Load,
+    /// The blocks whose contents are what it carries, if that is whole blocks.
+    writes: Option<BlockRange>,
 }
 
 /// Commands of other nodes, and who asked last.
@@ -92,13 +94,31 @@ impl Forwards {
             return false;
         }
         self.load = all;
-        self.commands.insert(command, Forwarded { from, load });
+        let taken = self.commands.entry(command).or_insert(Forwarded {
+            from,
+            load,
+            writes: None,
+        });
+        (taken.from, taken.load) = (from, load);
         true
+    }
+
+    /// What a command carries are the contents of these blocks.
+    pub(super) fn note_writes(&mut self, command: CommandId, blocks: BlockRange) {
+        if let Some(known) = self.commands.get_mut(&command) {
+            known.writes = Some(blocks);
+        }
+    }
+
+    /// The blocks that a command writes and whose contents are with whoever asked last, if that was over this link.
+    pub(super) fn held(&self, command: CommandId, by: (NodeId, LinkId)) -> Option<BlockRange> {
+        let known = self.commands.get(&command)?;
+        known.writes.filter(|_| known.from == by)
     }
 
     /// A command has ended: who is to hear of it.
     pub(super) fn end(&mut self, command: CommandId) -> Option<(NodeId, LinkId)> {
-        let Forwarded { from, load } = self.commands.remove(&command)?;
+        let Forwarded { from, load, .. } = self.commands.remove(&command)?;
         self.load = self.load.without(load);
         Some(from)
     }

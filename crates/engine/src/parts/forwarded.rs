@@ -60,7 +60,12 @@ impl Engine {
                 }
                 return;
             }
-            ForwardKind::Write { offset, data } => WriteKind::Write { offset, data },
+            ForwardKind::Write { offset, data } => {
+                if let Some(blocks) = self.blocks_held(peer, offset, data.len()) {
+                    self.parts.forwards.note_writes(command, blocks);
+                }
+                WriteKind::Write { offset, data }
+            }
             ForwardKind::Clear(range) => WriteKind::Clear(range),
             ForwardKind::CompareAndWrite {
                 offset,

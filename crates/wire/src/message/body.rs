@@ -54,25 +54,32 @@ fn write_data(data: &Bytes, checksums: &[u32], body: &mut Writer, payload: &mut 
         data.len() == checksums.len() * BLOCK_SIZE,
         "each block has its checksum"
     );
+    write_checksums(checksums, body);
+    payload.push(data.clone());
+}
+
+fn write_checksums(checksums: &[u32], body: &mut Writer) {
     body.u32(checksums.len() as u32);
     for checksum in checksums {
         body.u32(*checksum);
     }
-    payload.push(data.clone());
+}
+
+/// Those of one to [`BLOCKS_MAX`] blocks.
+fn read_checksums(body: &mut Reader<'_>) -> Result<Checksums, WireError> {
+    let count = body.count(4)?;
+    if count == 0 || count > BLOCKS_MAX {
+        return Err(WireError::Malformed);
+    }
+    (0..count).map(|_| body.u32()).collect()
 }
 
 fn read_data(
     body: &mut Reader<'_>,
     payload: &mut Payload,
 ) -> Result<(Bytes, Checksums), WireError> {
-    let count = body.count(4)?;
-    if count == 0 || count > BLOCKS_MAX {
-        return Err(WireError::Malformed);
-    }
-    let checksums = (0..count)
-        .map(|_| body.u32())
-        .collect::<Result<Checksums, _>>()?;
-    let data = payload.take(count * BLOCK_SIZE)?;
+    let checksums = read_checksums(body)?;
+    let data = payload.take(checksums.len() * BLOCK_SIZE)?;
     let intact = data
         .chunks_exact(BLOCK_SIZE)
         .map(crc32c)

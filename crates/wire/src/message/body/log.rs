@@ -2,13 +2,15 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, Change, Entry, Epoch, Fence, Sequence};
+use holdfast_model::{BlockRange, Change, CommandId, Entry, Epoch, Fence, Sequence, SliceId};
 use holdfast_stdx::Bytes;
 
-use super::{Body, Payload, read_bool, read_data, write_data};
+use super::{Body, Payload, read_bool, read_checksums, read_data, write_checksums, write_data};
 use crate::WireError;
 use crate::codec::{Reader, Writer};
-use crate::message::{Begin, Commit, HandOver, Prepare, Prepared, Refusal, Refused, Role};
+use crate::message::{
+    Begin, Commit, HandOver, Prepare, PrepareHeld, Prepared, Refusal, Refused, Role,
+};
 
 /// Bytes of a slice's record at most: 16 replicas of 150 bytes, and some.
 const RECORD_BYTES_MAX: usize = 8 << 10;
@@ -132,16 +134,57 @@ impl Body for Begin {
     }
 }
 
-impl Body for Prepare {
-    fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+/// What every message with an entry begins with.
+struct Head {
+    slice: SliceId,
+    epoch: Epoch,
+    committed: Sequence,
+    stable: Sequence,
+    numbered_in: Epoch,
+    sequence: Sequence,
+    fence: Fence,
+    command: CommandId,
+}
+
+impl Head {
+    fn write(&self, body: &mut Writer) {
         body.slice(self.slice);
         body.u64(self.epoch.0);
         body.u64(self.committed.0);
         body.u64(self.stable.0);
-        body.u64(self.entry.epoch.0);
-        body.u64(self.entry.sequence.0);
-        body.u64(self.entry.fence.0);
-        body.command(self.entry.command);
+        body.u64(self.numbered_in.0);
+        body.u64(self.sequence.0);
+        body.u64(self.fence.0);
+        body.command(self.command);
+    }
+
+    fn read(body: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            slice: body.slice()?,
+            epoch: body.epoch()?,
+            committed: body.sequence()?,
+            stable: body.sequence()?,
+            numbered_in: body.epoch()?,
+            sequence: body.sequence()?,
+            fence: body.fence()?,
+            command: body.command()?,
+        })
+    }
+}
+
+impl Body for Prepare {
+    fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+        let head = Head {
+            slice: self.slice,
+            epoch: self.epoch,
+            committed: self.committed,
+            stable: self.stable,
+            numbered_in: self.entry.epoch,
+            sequence: self.entry.sequence,
+            fence: self.entry.fence,
+            command: self.entry.command,
+        };
+        head.write(body);
         match &self.entry.change {
             Change::Write {
                 start,
@@ -161,10 +204,7 @@ impl Body for Prepare {
     }
 
     fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
-        let (slice, epoch) = (body.slice()?, body.epoch()?);
-        let (committed, stable) = (body.sequence()?, body.sequence()?);
-        let (entry_epoch, sequence) = (body.epoch()?, body.sequence()?);
-        let (fence, command) = (body.fence()?, body.command()?);
+        let head = Head::read(body)?;
         let change = match body.u8()? {
             0 => {
                 let start = body.block()?;
@@ -180,19 +220,54 @@ impl Body for Prepare {
             2 => Change::Nothing,
             _ => return Err(WireError::Malformed),
         };
-        let entry = Entry {
-            epoch: entry_epoch,
-            sequence,
-            fence,
-            command,
-            change,
-        };
         Ok(Self {
-            slice,
-            epoch,
-            entry,
-            committed,
-            stable,
+            slice: head.slice,
+            epoch: head.epoch,
+            entry: Entry {
+                epoch: head.numbered_in,
+                sequence: head.sequence,
+                fence: head.fence,
+                command: head.command,
+                change,
+            },
+            committed: head.committed,
+            stable: head.stable,
+        })
+    }
+}
+
+impl Body for PrepareHeld {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        let head = Head {
+            slice: self.slice,
+            epoch: self.epoch,
+            committed: self.committed,
+            stable: self.stable,
+            numbered_in: self.numbered_in,
+            sequence: self.sequence,
+            fence: self.fence,
+            command: self.command,
+        };
+        head.write(body);
+        body.u32(self.start.0);
+        write_checksums(&self.checksums, body);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        let head = Head::read(body)?;
+        let (start, checksums) = (body.block()?, read_checksums(body)?);
+        BlockRange::checked(start.0, checksums.len() as u32).ok_or(WireError::Malformed)?;
+        Ok(Self {
+            slice: head.slice,
+            epoch: head.epoch,
+            numbered_in: head.numbered_in,
+            sequence: head.sequence,
+            fence: head.fence,
+            command: head.command,
+            start,
+            checksums,
+            committed: head.committed,
+            stable: head.stable,
         })
     }
 }
