@@ -306,6 +306,18 @@ impl Demo {
         primary.with_context(|| format!("the first slice of {name} has a primary"))
     }
 
+    /// A node that has a copy of the first slice of a volume, in sync, and does not lead it.
+    ///
+    /// # Errors
+    /// There is none, or the command line fails.
+    pub fn secondary(&self, name: &str) -> Result<String> {
+        let (volume, primary) = (self.volume(name)?, self.primary(name)?);
+        let mut in_sync = volume.slices.iter().take(1).flat_map(|it| &it.in_sync);
+        let secondary = in_sync.find(|node| **node != primary);
+        let secondary = secondary.with_context(|| format!("{name} has another copy"))?;
+        Ok(secondary.clone())
+    }
+
     /// Where the cluster's API answers.
     #[must_use]
     pub fn api(&self) -> &str {

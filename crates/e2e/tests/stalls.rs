@@ -123,11 +123,7 @@ fn a_frozen_secondary_is_in_the_ledger_too() {
         let host = Host::open(demo, "demo")?;
         let load = load(&host);
         load.wait_for(300)?;
-        let volume = demo.volume("demo")?;
-        let primary = demo.primary("demo")?;
-        let mut in_sync = volume.slices[0].in_sync.iter();
-        let secondary = in_sync.find(|name| **name != primary);
-        let secondary = secondary.context("a mirror has two copies")?.clone();
+        let secondary = demo.secondary("demo")?;
         let from = now_ms()?;
         demo.freeze(&secondary)?;
         sleep(AFTERWARDS);

@@ -23,6 +23,8 @@ use crate::workloads::Workload;
 
 /// Three nodes, of which two have each write on stable storage before it is answered.
 pub(crate) const HOLDFAST: &str = "holdfast";
+/// The same volume, through the node that has the other copy.
+pub(crate) const OTHER: &str = "holdfast-other";
 /// Another volume of theirs, of which nothing is in memory.
 pub(crate) const MEDIA: &str = "holdfast-media";
 /// One file; a write is answered when the system has it in memory.
@@ -40,10 +42,11 @@ pub(crate) const DSYNC: &str = "file-dsync";
 pub(crate) const CEPH: &str = "ceph";
 
 /// All, in the order in which they are measured.
-pub(crate) const CONTESTANTS: [&str; 8] =
-    [HOLDFAST, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC, CEPH];
-/// Those that are measured only where they are named: Ceph is large, and takes half of the time.
-pub(crate) const ON_DEMAND: [&str; 1] = [CEPH];
+pub(crate) const CONTESTANTS: [&str; 9] = [
+    HOLDFAST, OTHER, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC, CEPH,
+];
+/// Those that are measured only where they are named: Ceph is large, and takes half of the time; the other node is no peer.
+pub(crate) const ON_DEMAND: [&str; 2] = [OTHER, CEPH];
 
 const HOST: &str = "iqn.2026-11.io.holdfast.e2e:bench";
 const TARGET: &str = "iqn.2026-11.io.holdfast.e2e:tgt";
@@ -88,24 +91,30 @@ pub(crate) struct Contestant {
 impl Contestant {
     /// One of [`CONTESTANTS`], of so many bytes.
     pub(crate) fn new(demo: &Demo, name: &'static str, bytes: u64) -> Result<Self> {
+        for volume in demo.file().volumes.iter() {
+            demo.wait_until_settled(&volume.name)?;
+        }
         match name {
-            HOLDFAST => Self::holdfast(demo, name, VOLUME),
-            MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME),
+            HOLDFAST => Self::holdfast(demo, name, VOLUME, &demo.primary(VOLUME)?),
+            OTHER => Self::holdfast(demo, name, VOLUME, &demo.secondary(VOLUME)?),
+            MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME, &demo.primary(MEDIA_VOLUME)?),
             DIRECT | DSYNC => Self::file(demo, name, bytes),
             CEPH => Self::ceph(demo, bytes),
             _ => Self::tgt(demo, name, bytes),
         }
     }
 
-    /// A volume of the demo, at the portal of the node that leads its first slice.
-    fn holdfast(demo: &Demo, name: &'static str, volume: &str) -> Result<Self> {
-        demo.wait_until_settled(volume)?;
+    /// A volume of the demo, at the portal of this node.
+    fn holdfast(demo: &Demo, name: &'static str, volume: &str, node: &str) -> Result<Self> {
         let nodes = demo.file().nodes.iter();
         let mut processes: Vec<u32> = nodes.map(|node| node.pid).collect();
         processes.push(demo.parent_pid()?);
         Ok(Self {
             name,
-            way: Way::Iscsi(Box::new(demo.bench_config(volume, HOST)?)),
+            way: Way::Iscsi(Box::new(BenchConfig {
+                portals: vec![demo.file().node(node)?.portal],
+                ..demo.bench_config(volume, HOST)?
+            })),
             processes,
             devices: demo
                 .node_names()

@@ -123,12 +123,7 @@ fn live(demo: &mut Demo) -> Result<(Vec<GoldenVolume>, String)> {
     }
     std::thread::sleep(REST);
     // A node that was away, and was brought up to date by what has changed.
-    let volume = demo.volume(names[0])?;
-    let primary = volume.primaries().first().copied().map(ToOwned::to_owned);
-    let primary = primary.context("a volume has a primary")?;
-    let mut secondaries = volume.slices[0].in_sync.iter();
-    let secondary = secondaries.find(|node| **node != primary);
-    let secondary = secondary.context("a mirror has a secondary")?.clone();
+    let (primary, secondary) = (demo.primary(names[0])?, demo.secondary(names[0])?);
     demo.kill(&secondary)?;
     for (host, sheet) in hosts.iter().zip(&mut sheets).take(2) {
         second_writes(&mut Written { host, sheet })?;
