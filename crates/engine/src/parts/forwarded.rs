@@ -61,9 +61,7 @@ impl Engine {
                 return;
             }
             ForwardKind::Write { offset, data } => {
-                if let Some(blocks) = self.blocks_held(peer, offset, data.len()) {
-                    self.parts.forwards.note_writes(command, blocks);
-                }
+                self.note_held(peer, command, offset, data.len());
                 WriteKind::Write { offset, data }
             }
             ForwardKind::Clear(range) => WriteKind::Clear(range),

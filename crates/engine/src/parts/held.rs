@@ -47,18 +47,14 @@ impl Parts {
 }
 
 impl Engine {
-    /// The blocks that a write which a node forwards is all of, if that node can be sent entries without data: of other writes an entry
-    /// holds more than they carry.
-    pub(super) fn blocks_held(&self, by: NodeId, offset: u64, length: usize) -> Option<BlockRange> {
-        let version = self.world.peers.link(by)?.peer.version;
-        let block = BLOCK_SIZE as u64;
-        let is_whole = offset.is_multiple_of(block) && length.is_multiple_of(BLOCK_SIZE);
-        if version < SINCE || !is_whole {
-            return None;
+    /// A node forwards a write. If it can be sent entries without data, and the write is of whole blocks, it has all that the entry
+    /// will hold.
+    pub(super) fn note_held(&mut self, by: NodeId, command: CommandId, offset: u64, length: usize) {
+        let link = self.world.peers.link(by);
+        let knows_of_it = link.is_some_and(|link| link.peer.version >= SINCE);
+        if let Some(blocks) = whole_blocks(offset, length).filter(|_| knows_of_it) {
+            self.parts.forwards.note_writes(command, blocks);
         }
-        let first = u32::try_from(offset / block).ok()?;
-        let count = u32::try_from(length / BLOCK_SIZE).ok()?;
-        BlockRange::checked(first, count)
     }
 
     /// A primary sends an entry without the data, which is here.
@@ -71,4 +67,13 @@ impl Engine {
             None => replica.handle_entry_without_data(context, peer, epoch),
         });
     }
+}
+
+/// The blocks that so many bytes from `offset` on are, if these are whole ones.
+fn whole_blocks(offset: u64, length: usize) -> Option<BlockRange> {
+    let block = BLOCK_SIZE as u64;
+    let is_whole = offset.is_multiple_of(block) && length.is_multiple_of(BLOCK_SIZE);
+    let first = u32::try_from(offset / block).ok()?;
+    let count = u32::try_from(length / BLOCK_SIZE).ok()?;
+    BlockRange::checked(first, count).filter(|_| is_whole)
 }
