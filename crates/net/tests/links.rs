@@ -380,7 +380,7 @@ fn a_peer_of_another_version_learns_which_version_is_here() {
     run(async {
         let two = node_two();
         let mut frame = hello_to_frame(&hello(Lane::Control, 1, 1)).concat();
-        frame[4] = 9;
+        frame[4] = u8::try_from(WIRE_VERSION + 1).unwrap();
         let checksum = holdfast_stdx::crc32c(&frame[..60]).to_le_bytes();
         frame[60..64].copy_from_slice(&checksum);
         let mut lane = HandLane::connect(two.peers).await;
