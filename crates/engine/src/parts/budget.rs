@@ -99,6 +99,10 @@ impl Forwards {
             load,
             writes: None,
         });
+        // Over this link it has said nothing yet of what it holds.
+        if taken.from != from {
+            taken.writes = None;
+        }
         (taken.from, taken.load) = (from, load);
         true
     }
@@ -192,6 +196,22 @@ mod tests {
         assert_eq!(forwards.load.bytes, MIB);
         assert_eq!(forwards.end(command(1)), Some(from(3)));
         assert_eq!(forwards.load.bytes, 0);
+    }
+
+    /// Whoever asks over another link, or another node, has said nothing there of what it holds.
+    #[test]
+    fn what_is_held_is_held_over_the_link_over_which_it_came() {
+        let mut forwards = Forwards::default();
+        let blocks = BlockRange::new(3, 2);
+        assert!(forwards.take(command(1), from(2), Load::of(MIB)));
+        forwards.note_writes(command(1), blocks);
+        assert!(forwards.take(command(1), from(2), Load::of(0)));
+        assert_eq!(forwards.held(command(1), from(2)), Some(blocks));
+        assert_eq!(forwards.held(command(1), from(3)), None);
+        let next = (NodeId(2), LinkId(2));
+        assert!(forwards.take(command(1), next, Load::of(0)));
+        assert_eq!(forwards.held(command(1), next), None);
+        assert_eq!(forwards.held(command(1), from(2)), None);
     }
 
     #[test]
