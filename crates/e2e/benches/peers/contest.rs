@@ -126,7 +126,7 @@ fn run(
         Way::Iscsi(bench) => {
             let config = BenchConfig {
                 command_bytes: workload.bytes,
-                depth: workload.depth,
+                depth: workload.depth / bench.sessions,
                 reads_percent: workload.reads,
                 sequential: workload.sequential,
                 duration,

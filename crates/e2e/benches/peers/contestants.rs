@@ -25,6 +25,8 @@ use crate::workloads::Workload;
 pub(crate) const HOLDFAST: &str = "holdfast";
 /// The same volume, through the node that has the other copy.
 pub(crate) const OTHER: &str = "holdfast-other";
+/// The same volume, through both, half of the commands each: so do hosts with several paths.
+pub(crate) const BOTH: &str = "holdfast-both";
 /// Another volume of theirs, of which nothing is in memory.
 pub(crate) const MEDIA: &str = "holdfast-media";
 /// One file; a write is answered when the system has it in memory.
@@ -42,11 +44,12 @@ pub(crate) const DSYNC: &str = "file-dsync";
 pub(crate) const CEPH: &str = "ceph";
 
 /// All, in the order in which they are measured.
-pub(crate) const CONTESTANTS: [&str; 9] = [
-    HOLDFAST, OTHER, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC, CEPH,
+pub(crate) const CONTESTANTS: [&str; 10] = [
+    HOLDFAST, OTHER, BOTH, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC, CEPH,
 ];
-/// Those that are measured only where they are named: Ceph is large, and takes half of the time; the other node is no peer.
-pub(crate) const ON_DEMAND: [&str; 2] = [OTHER, CEPH];
+/// Those that are measured only where they are named: Ceph is large, and takes half of the time; other paths to the same
+/// volume are no peers.
+pub(crate) const ON_DEMAND: [&str; 3] = [OTHER, BOTH, CEPH];
 
 const HOST: &str = "iqn.2026-11.io.holdfast.e2e:bench";
 const TARGET: &str = "iqn.2026-11.io.holdfast.e2e:tgt";
@@ -95,24 +98,31 @@ impl Contestant {
             demo.wait_until_settled(&volume.name)?;
         }
         match name {
-            HOLDFAST => Self::holdfast(demo, name, VOLUME, &demo.primary(VOLUME)?),
-            OTHER => Self::holdfast(demo, name, VOLUME, &demo.secondary(VOLUME)?),
-            MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME, &demo.primary(MEDIA_VOLUME)?),
+            HOLDFAST => Self::holdfast(demo, name, VOLUME, &[demo.primary(VOLUME)?]),
+            OTHER => Self::holdfast(demo, name, VOLUME, &[demo.secondary(VOLUME)?]),
+            BOTH => {
+                let nodes = [demo.primary(VOLUME)?, demo.secondary(VOLUME)?];
+                Self::holdfast(demo, name, VOLUME, &nodes)
+            }
+            MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME, &[demo.primary(MEDIA_VOLUME)?]),
             DIRECT | DSYNC => Self::file(demo, name, bytes),
             CEPH => Self::ceph(demo, bytes),
             _ => Self::tgt(demo, name, bytes),
         }
     }
 
-    /// A volume of the demo, at the portal of this node.
-    fn holdfast(demo: &Demo, name: &'static str, volume: &str, node: &str) -> Result<Self> {
+    /// A volume of the demo, by a session with each of these nodes.
+    fn holdfast(demo: &Demo, name: &'static str, volume: &str, through: &[String]) -> Result<Self> {
+        let portals = through.iter();
+        let portals = portals.map(|node| Ok(demo.file().node(node)?.portal));
         let nodes = demo.file().nodes.iter();
         let mut processes: Vec<u32> = nodes.map(|node| node.pid).collect();
         processes.push(demo.parent_pid()?);
         Ok(Self {
             name,
             way: Way::Iscsi(Box::new(BenchConfig {
-                portals: vec![demo.file().node(node)?.portal],
+                portals: portals.collect::<Result<_>>()?,
+                sessions: through.len(),
                 ..demo.bench_config(volume, HOST)?
             })),
             processes,
@@ -205,6 +215,8 @@ impl Contestant {
             }
             DIRECT => reads_only,
             DSYNC => !reads_only,
+            // One command at a time takes one path.
+            BOTH => workload.depth > 1,
             _ => true,
         }
     }
