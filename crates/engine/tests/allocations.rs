@@ -8,13 +8,13 @@ mod bench;
 use std::cell::Cell;
 
 use holdfast_iscsi::initiator::CommandRequest;
-use holdfast_model::record::{Membership, Record, SliceRecord};
+use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{BLOCK_SIZE, VolumeId};
 use holdfast_stdx::Bytes;
-use holdfast_wire::{Grant, Message, Prepared, Reserved, WIRE_VERSION};
+use holdfast_wire::{Message, WIRE_VERSION};
 
 use bench::host::{Host, UNIT, volume_document};
-use bench::{Bench, ME, PEER, SLICE, first_record, record_of_peer, replica, store_of};
+use bench::{Bench, PEER, SLICE, first_record, mirrored_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = VolumeId(1);
 /// Blocks that commands are about, each with a command in a turn.
@@ -85,24 +85,12 @@ fn answer_as_peer(bench: &mut Bench) {
                 Message::Begin(begin) => (begin.epoch, begin.committed),
                 Message::Prepare(prepare) => (prepare.epoch, prepare.entry.sequence),
                 Message::Reserve(asked) => {
-                    let reserved = Reserved {
-                        slice: SLICE,
-                        epoch: asked.epoch,
-                        number: asked.number,
-                        granted: true,
-                    };
-                    bench.receive(reserved.into());
+                    bench.peer_has_room((asked.epoch, asked.number));
                     continue;
                 }
                 _ => continue,
             };
-            let prepared = Prepared {
-                slice: SLICE,
-                epoch,
-                through,
-                stable: through,
-            };
-            bench.receive(prepared.into());
+            bench.peer_has(epoch, through);
         }
     }
 }
@@ -133,30 +121,14 @@ fn a_read_from_memory() {
 
 #[test]
 fn a_write() {
-    let record = SliceRecord {
-        replicas: vec![
-            replica(ME, Membership::InSync),
-            replica(PEER, Membership::InSync),
-        ],
-        copies_min: 2,
-        ..first_record()
-    };
     let documents = [
         volume_document(VOLUME),
-        (SliceRecord::key(SLICE), record.encode()),
+        (SliceRecord::key(SLICE), mirrored_record().encode()),
         record_of_peer(store_of(PEER), 1),
     ];
     let mut bench = Bench::new(&documents);
     bench.connect_as(WIRE_VERSION);
-    for _ in 0..10 {
-        let epoch = bench.record().epoch;
-        bench.grants = vec![Grant {
-            slice: SLICE,
-            epoch,
-        }];
-        bench.pass(100);
-        answer_as_peer(&mut bench);
-    }
+    bench.lead(answer_as_peer);
     let mut host = Host::log_in(&mut bench, 1, VOLUME);
     let allocations = counted(&mut bench, |bench, block| write(&mut host, bench, block));
     assert!(

@@ -3,30 +3,21 @@
 mod bench;
 
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
-use holdfast_model::record::{Membership, Record, SliceRecord};
+use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, CommandId, Epoch, Fence, Incarnation, Sequence, VolumeId,
 };
 use holdfast_stdx::{Bytes, crc32c};
 use holdfast_wire::{
-    Begin, BlockContent, Commit, Fetch, Forward, ForwardKind, Forwarded, Grant, Message,
-    OutcomeCode, PrepareHeld, Prepared, Refusal, Reserved, Role, WIRE_VERSION,
+    Begin, BlockContent, Commit, Fetch, Forward, ForwardKind, Forwarded, Message, OutcomeCode,
+    PrepareHeld, Refusal, Role, WIRE_VERSION,
 };
 
 use bench::host::{Host, UNIT, volume_document};
-use bench::{Bench, ME, PEER, SLICE, first_record, record_of_peer, replica, store_of};
+use bench::{Bench, ME, PEER, SLICE, mirrored_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = VolumeId(1);
 const BLOCK: u64 = BLOCK_SIZE as u64;
-
-fn mirrored() -> SliceRecord {
-    let in_sync = |node| replica(node, Membership::InSync);
-    SliceRecord {
-        replicas: vec![in_sync(ME), in_sync(PEER)],
-        copies_min: 2,
-        ..first_record()
-    }
-}
 
 fn data(fill: u8, blocks: usize) -> Bytes {
     Bytes::from(vec![fill; blocks * BLOCK_SIZE])
@@ -41,35 +32,19 @@ fn connect(bench: &mut Bench, version: u16) {
 /// A node that leads, with the peer in sync.
 fn leader(version: u16) -> Bench {
     let documents = [
-        (SliceRecord::key(SLICE), mirrored().encode()),
+        (SliceRecord::key(SLICE), mirrored_record().encode()),
         record_of_peer(store_of(PEER), 1),
     ];
     let mut bench = Bench::new(&documents);
     connect(&mut bench, version);
-    for _ in 0..10 {
-        let epoch = bench.record().epoch;
-        bench.grants = vec![Grant {
-            slice: SLICE,
-            epoch,
-        }];
-        bench.pass(100);
+    bench.lead(|bench| {
         for message in std::mem::take(&mut bench.sent) {
             if let Message::Begin(begin) = message {
-                prepared(&mut bench, begin.epoch, begin.committed);
+                bench.peer_has(begin.epoch, begin.committed);
             }
         }
-    }
+    });
     bench
-}
-
-fn prepared(bench: &mut Bench, epoch: Epoch, through: Sequence) {
-    let prepared = Prepared {
-        slice: SLICE,
-        epoch,
-        through,
-        stable: through,
-    };
-    bench.receive(prepared.into());
 }
 
 fn command(number: u64) -> CommandId {
@@ -97,14 +72,8 @@ fn forward(bench: &mut Bench, number: u64, offset: u64, data: Bytes) -> Vec<Mess
         Message::Reserve(asked) => Some((asked.epoch, asked.number)),
         _ => None,
     });
-    if let Some((epoch, number)) = asked {
-        let reserved = Reserved {
-            slice: SLICE,
-            epoch,
-            number,
-            granted: true,
-        };
-        bench.receive(reserved.into());
+    if let Some(asked) = asked {
+        bench.peer_has_room(asked);
         bench.pass(5);
     }
     std::mem::take(&mut bench.sent)
@@ -131,7 +100,7 @@ fn whole_blocks_are_not_sent_back() {
     assert_eq!(found.start, BlockIndex(3));
     assert_eq!(found.checksums[..], [crc32c(&data(7, 1)); 2]);
     assert!(!whole(&sent));
-    prepared(&mut bench, found.epoch, found.sequence);
+    bench.peer_has(found.epoch, found.sequence);
     bench.pass(5);
     let is_done = bench.sent.iter().any(|message| {
         matches!(message, Message::Forwarded(it)
@@ -182,7 +151,7 @@ impl Follower {
             epoch: Epoch(2),
             primary: PEER,
             preferred: PEER,
-            ..mirrored()
+            ..mirrored_record()
         };
         let documents = [
             volume_document(VOLUME),

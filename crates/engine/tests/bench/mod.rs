@@ -21,11 +21,11 @@ use holdfast_model::record::{
 };
 use holdfast_model::{
     ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
-    SliceId, StoreId, Tier, VolumeId,
+    Sequence, SliceId, StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
-use holdfast_wire::{Grant, Heartbeat, Message};
+use holdfast_wire::{Grant, Heartbeat, Message, Prepared, Reserved};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 /// The node whose engine this is.
@@ -59,6 +59,18 @@ pub(crate) fn first_record() -> SliceRecord {
         proposer: (NodeId(9), Incarnation(1)),
         nonce: 0,
         recovery: None,
+    }
+}
+
+/// The same with another copy, at the peer, without which nothing is committed.
+pub(crate) fn mirrored_record() -> SliceRecord {
+    SliceRecord {
+        replicas: vec![
+            replica(ME, Membership::InSync),
+            replica(PEER, Membership::InSync),
+        ],
+        copies_min: 2,
+        ..first_record()
     }
 }
 
@@ -278,6 +290,41 @@ impl Bench {
     /// The newest heartbeat that the peer has.
     pub(crate) fn heard(&self) -> Instant {
         self.peer.expect("the link is up").1
+    }
+
+    /// The peer has everything up to there on its disk.
+    pub(crate) fn peer_has(&mut self, epoch: Epoch, through: Sequence) {
+        let prepared = Prepared {
+            slice: SLICE,
+            epoch,
+            through,
+            stable: through,
+        };
+        self.receive(prepared.into());
+    }
+
+    /// The peer has room for what it was asked about.
+    pub(crate) fn peer_has_room(&mut self, (epoch, number): (Epoch, u64)) {
+        let reserved = Reserved {
+            slice: SLICE,
+            epoch,
+            number,
+            granted: true,
+        };
+        self.receive(reserved.into());
+    }
+
+    /// A second passes, in which the peer grants the lease of whatever epoch there is, and answers.
+    pub(crate) fn lead(&mut self, answer: impl Fn(&mut Self)) {
+        for _ in 0..10 {
+            let epoch = self.record().epoch;
+            self.grants = vec![Grant {
+                slice: SLICE,
+                epoch,
+            }];
+            self.pass(100);
+            answer(self);
+        }
     }
 
     /// The peer sends something.
