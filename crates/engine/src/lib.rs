@@ -47,6 +47,7 @@ mod stall;
 mod status;
 mod storage;
 mod takeovers;
+mod usage;
 mod view;
 mod volume;
 mod vouching;
@@ -68,6 +69,7 @@ pub use notice::{Notice, Severity};
 pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
+pub use usage::{Done, Use};
 pub use status::{
     Checked, Condition, MendedBlocks, NodeStatus, ReplicaStatus, Usage, VolumeStatus,
 };

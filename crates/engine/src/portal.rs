@@ -35,6 +35,7 @@ use crate::event::{ConnectionId, PortalCommand, PortalEvent};
 use crate::operation::{Operation, Piece, Pieces};
 use crate::part::PartKind;
 use crate::stall::{Left, Stalls};
+use crate::usage::{Counted, Usage};
 use crate::volume::Volumes;
 pub(crate) use copy::ASKED_AFTER;
 use ending::Endings;
@@ -87,6 +88,8 @@ struct Task {
     /// What it has to be permitted.
     need: Need,
     work: Work,
+    /// What it is counted as, if it reaches the medium.
+    counted: Option<Counted>,
     aborted: bool,
     /// The access to the volume does not permit it any more.
     forbidden: bool,
@@ -159,6 +162,7 @@ pub(crate) struct Portal {
     orders: Vec<(VolumeId, Cause)>,
     commands: VecDeque<PortalCommand>,
     pub(crate) stalls: Stalls,
+    pub(crate) usage: Usage,
 }
 
 impl Portal {
@@ -183,6 +187,7 @@ impl Portal {
             orders: Vec::new(),
             commands: VecDeque::new(),
             stalls: Stalls::default(),
+            usage: Usage::default(),
         }
     }
 
@@ -382,7 +387,24 @@ impl Portal {
             Outcome::PortGroups(_) => unreachable!("the medium is not asked for groups"),
         };
         self.stalls.end(now, task.volume, task.session, left);
+        if left == Left::Served {
+            self.count(now, &task);
+        }
         self.target.respond(now, id, response, &mut self.out);
+    }
+
+    /// A command was done.
+    fn count(&mut self, now: Instant, task: &Task) {
+        let Some(counted) = task.counted else {
+            return;
+        };
+        let sessions = &self.sessions;
+        let initiator = || {
+            let session = sessions.get(&task.session)?;
+            Some(session.nexus.initiator.clone())
+        };
+        let whose = (task.volume, task.session);
+        self.usage.end(now, whose, initiator, counted);
     }
 
     /// Cuts an operation into parts.
@@ -530,6 +552,7 @@ impl Portal {
             arrived: request.since,
             need,
             work: Work::Access,
+            counted: None,
             aborted: false,
             forbidden: false,
             settled: true,
@@ -538,7 +561,14 @@ impl Portal {
     }
 
     /// A command has been begun.
-    fn go_on(&mut self, now: Instant, volumes: &Volumes, id: TaskId, task: Task, outcome: Outcome) {
+    fn go_on(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        id: TaskId,
+        mut task: Task,
+        outcome: Outcome,
+    ) {
         let session = &self.sessions[&task.session];
         match outcome {
             Outcome::Done(response) => self.target.respond(now, id, response, &mut self.out),
@@ -549,6 +579,7 @@ impl Portal {
             Outcome::Medium(operation, continuation) => {
                 let initiator = &session.nexus.initiator;
                 self.stalls.begin(now, task.volume, task.session, initiator);
+                task.counted = Some(Counted::new(now, &operation));
                 self.begin(now, volumes, id, task, (operation, continuation));
             }
             Outcome::Copy(list) => self.begin_copy(now, volumes, id, task, list),

@@ -165,6 +165,11 @@ impl Engine {
         }
     }
 
+    /// What hosts have done at the portal here since this was last asked.
+    pub fn take_uses(&mut self) -> Vec<Use> {
+        self.portal.usage.take()
+    }
+
     /// Whether the node could not have registered without what an operator says of the machine (`takes_over`); nothing where none
     /// says anything.
     #[must_use]

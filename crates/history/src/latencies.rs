@@ -4,6 +4,7 @@
 //! - steps are sorted, each is there once, and none has a count of zero;
 //! - what a quantile says is the longest that its step holds: never too little, and an eighth too much at most.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::codec::{Reader, Writer};
@@ -48,6 +49,37 @@ const fn longest(step: u8) -> u64 {
         return 1 << POWER_MAX;
     }
     ((STEPS + within + 1) << power) - 1
+}
+
+/// Counts latencies as they come: one addition for each.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    counts: Box<[u32; COUNT as usize]>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            counts: Box::new([0; COUNT as usize]),
+        }
+    }
+}
+
+impl Recorder {
+    /// There was one more of so many microseconds.
+    pub fn record(&mut self, microseconds: u64) {
+        let count = &mut self.counts[usize::from(step_of(microseconds))];
+        *count = count.saturating_add(1);
+    }
+
+    /// Those that came since they were last taken.
+    pub fn take(&mut self) -> Latencies {
+        let counts = self.counts.iter_mut().enumerate();
+        let counts = counts.map(|(step, count)| (step as u8, u64::from(core::mem::take(count))));
+        Latencies {
+            counts: counts.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
 }
 
 impl Latencies {

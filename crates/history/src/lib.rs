@@ -23,7 +23,7 @@ mod shelf;
 
 pub use codec::HistoryError;
 pub use frame::{FRAME_BYTES_MAX, Frame, Frames};
-pub use latencies::Latencies;
+pub use latencies::{Latencies, Recorder};
 pub use rollup::{RESOLUTIONS, Resolution, Rollup};
 pub use sample::{Measure, Sample, Value};
 pub use series::Series;

@@ -297,6 +297,7 @@ impl Portal {
             self.abort(now, task);
         }
         self.stalls.forget(now, id);
+        self.usage.forget(id);
         let session = self.sessions.get_mut(&id);
         session.expect("what closes was open").closed = true;
         self.finish_session(now, id);
