@@ -125,9 +125,18 @@ mod tests {
 
     #[test]
     fn counts_and_texts_are_no_longer_than_what_is_there() {
-        assert_eq!(Reader::new(&[3, 1, 2]).count(9), Err(HistoryError::Malformed));
-        assert_eq!(Reader::new(&[3, 1, 2, 3]).count(2), Err(HistoryError::Malformed));
-        assert_eq!(Reader::new(&[3, b'a', b'b']).text(), Err(HistoryError::Malformed));
+        assert_eq!(
+            Reader::new(&[3, 1, 2]).count(9),
+            Err(HistoryError::Malformed)
+        );
+        assert_eq!(
+            Reader::new(&[3, 1, 2, 3]).count(2),
+            Err(HistoryError::Malformed)
+        );
+        assert_eq!(
+            Reader::new(&[3, b'a', b'b']).text(),
+            Err(HistoryError::Malformed)
+        );
         assert_eq!(Reader::new(&[1, 0xff]).text(), Err(HistoryError::Malformed));
         assert_eq!(Reader::new(&[2, b'a', b'b']).text(), Ok("ab"));
     }

@@ -198,6 +198,7 @@ mod tests {
         frame.add(Series::Node, &sample);
         frame.add(Series::Volume(volume), &sample);
         frame.add(Series::Device(3), &sample);
+        frame.add(Series::Tier(1), &sample);
         let name = "iqn.2026-11.example:host".to_string();
         frame.add(Series::Initiator(volume, name), &sample);
         frame.add(Series::Device(4), &Sample::default());
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn frames_are_read_as_they_were_written() {
         let all: Vec<Frame> = (0..50).map(frame).collect();
-        assert_eq!(all[0].samples.len(), 4, "what was not measured is not told");
+        assert_eq!(all[0].samples.len(), 5, "what was not measured is not told");
         let bytes: Vec<u8> = all.iter().flat_map(Frame::encode).collect();
         let mut frames = Frames::new(&bytes);
         let read: Vec<Frame> = frames.by_ref().map(|it| it.expect("it is whole")).collect();

@@ -21,6 +21,8 @@ pub enum Series {
     Device(u16),
     /// What one initiator does with one volume.
     Initiator(VolumeId, String),
+    /// The node's devices of one class, by its number in records.
+    Tier(u8),
 }
 
 impl Series {
@@ -40,6 +42,10 @@ impl Series {
                 out.number(volume.0);
                 out.text(name);
             }
+            Self::Tier(tier) => {
+                out.byte(4);
+                out.byte(*tier);
+            }
         }
     }
 
@@ -49,7 +55,9 @@ impl Series {
             1 => Ok(Self::Volume(VolumeId(from.number()?))),
             2 => {
                 let device = u16::try_from(from.number()?);
-                device.map(Self::Device).map_err(|_| HistoryError::Malformed)
+                device
+                    .map(Self::Device)
+                    .map_err(|_| HistoryError::Malformed)
             }
             3 => {
                 let volume = VolumeId(from.number()?);
@@ -59,6 +67,7 @@ impl Series {
                 }
                 Ok(Self::Initiator(volume, name.into()))
             }
+            4 => from.byte().map(Self::Tier),
             _ => Err(HistoryError::Malformed),
         }
     }

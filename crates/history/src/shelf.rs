@@ -23,7 +23,7 @@ pub struct Segment {
 pub fn surplus(segments: &[Segment], now: u64, bytes_max: u64) -> Vec<Segment> {
     let mut gone = Vec::new();
     for (place, resolution) in RESOLUTIONS.iter().enumerate() {
-        let mut of_it: Vec<Segment> = segments.iter().copied().collect();
+        let mut of_it: Vec<Segment> = segments.to_vec();
         of_it.retain(|segment| segment.place == place);
         // The newest first.
         of_it.sort_by_key(|segment| core::cmp::Reverse((segment.until, segment.from)));
