@@ -69,8 +69,8 @@ pub use notice::{Notice, Severity};
 pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
-pub use usage::{Done, Use};
 pub use status::{
     Checked, Condition, MendedBlocks, NodeStatus, ReplicaStatus, Usage, VolumeStatus,
 };
+pub use usage::Use;
 pub use view::ReplicaView;

@@ -10,6 +10,7 @@
 mod access;
 mod copy;
 mod ending;
+mod task;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -25,8 +26,8 @@ use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_replica::timing::LIFETIME;
 use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
-    Cdb, Continuation, Copy, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome,
-    Request, Surroundings, UnitAttention, respond_absent,
+    Cdb, Continuation, Lun, MediumError, MediumOperation, Nexus, Outcome, Request, Surroundings,
+    UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
 
@@ -40,6 +41,7 @@ use crate::volume::Volumes;
 pub(crate) use copy::ASKED_AFTER;
 use ending::Endings;
 pub(crate) use ending::{EndedFor, Wide};
+use task::{Task, Work, left};
 
 /// A session and what its initiator has to be told.
 #[derive(Debug)]
@@ -70,61 +72,6 @@ impl Session {
                 nexus.raise(UnitAttention::ReportedLunsChanged);
             }
             self.seen = seen;
-        }
-    }
-}
-
-/// A command under way.
-#[derive(Debug)]
-struct Task {
-    session: SessionId,
-    volume: VolumeId,
-    /// The unit's number.
-    unit: u16,
-    /// The volume's size when the command arrived.
-    volume_bytes: u64,
-    /// Since when it lives: not later than it arrived.
-    arrived: Instant,
-    /// What it has to be permitted.
-    need: Need,
-    work: Work,
-    /// What it is counted as, if it reaches the medium.
-    counted: Option<Counted>,
-    aborted: bool,
-    /// The access to the volume does not permit it any more.
-    forbidden: bool,
-    /// Every part that has ended is known to be committed or refused for good.
-    settled: bool,
-}
-
-/// What is done for a command.
-#[derive(Debug)]
-enum Work {
-    /// Something on the medium, and what then.
-    Medium {
-        continuation: Continuation,
-        operation: Operation,
-    },
-    /// Something on the medium of this volume or another, and what then. What it writes lives from `since` on.
-    Copy {
-        copy: Copy,
-        operation: Operation,
-        since: Instant,
-    },
-    /// Something about the access to the volume.
-    Access,
-}
-
-impl Task {
-    /// What it has to be permitted of a volume.
-    fn need_of(&self, volume: VolumeId) -> Need {
-        match &self.work {
-            Work::Copy { copy, .. } if copy.need_of(volume) != Need::Nothing => {
-                copy.need_of(volume)
-            }
-            Work::Copy { .. } | Work::Medium { .. } if self.volume == volume => self.need,
-            // What is about access is decided on the access itself.
-            Work::Copy { .. } | Work::Medium { .. } | Work::Access => Need::Nothing,
         }
     }
 }
@@ -603,18 +550,4 @@ fn luns_shown(volumes: &Volumes, session: &Session) -> Vec<Lun> {
     let mut luns = volumes.luns(&session.nexus.target);
     luns.retain(|lun| session.shows(*lun));
     luns
-}
-
-/// What an operation's end is to whoever waited for it.
-fn left(result: &Result<MediumData, MediumError>) -> Left {
-    match result {
-        Ok(_) | Err(MediumError::Miscompare { .. }) => Left::Served,
-        Err(MediumError::NotReady | MediumError::Busy | MediumError::Aborted) => Left::Refused,
-        Err(
-            MediumError::Lost { .. }
-            | MediumError::Write
-            | MediumError::NoSpace
-            | MediumError::Internal,
-        ) => Left::Failed,
-    }
 }

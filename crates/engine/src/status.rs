@@ -11,7 +11,7 @@ pub use holdfast_store::{Checked, Usage};
 
 use crate::engine::Engine;
 use crate::scrub::ScrubStatus;
-use crate::{Astray, Rejection, Stall};
+use crate::{Astray, Rejection, Stall, Use};
 
 /// A node's view of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_history::{Latencies, Recorder};
+use holdfast_history::{Done, Meter};
 use holdfast_iscsi::IscsiName;
 use holdfast_iscsi::target::SessionId;
 use holdfast_model::VolumeId;
@@ -60,15 +60,6 @@ impl Counted {
     }
 }
 
-/// Commands of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Bytes that they read or wrote.
-    pub bytes: u64,
-    /// How long each took; and so, how many there were.
-    pub latencies: Latencies,
-}
-
 /// What was done since it was last asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
@@ -84,27 +75,12 @@ pub struct Use {
     pub others: Done,
 }
 
-#[derive(Debug, Default)]
-struct Kind {
-    bytes: u64,
-    latencies: Recorder,
-}
-
-impl Kind {
-    fn take(&mut self) -> Done {
-        Done {
-            bytes: core::mem::take(&mut self.bytes),
-            latencies: self.latencies.take(),
-        }
-    }
-}
-
 /// One volume's, or one session's with it.
 #[derive(Debug)]
 struct Account {
     initiator: Option<IscsiName>,
     /// By [`Deed`].
-    kinds: Box<[Kind; 3]>,
+    kinds: Box<[Meter; 3]>,
     /// Something was done since it was last asked.
     is_used: bool,
 }
@@ -135,9 +111,7 @@ impl Usage {
                 is_used: false,
             });
             account.is_used = true;
-            let kind = &mut account.kinds[counted.deed as usize];
-            kind.bytes += counted.bytes;
-            kind.latencies.record(waited);
+            account.kinds[counted.deed as usize].record(counted.bytes, waited);
         }
     }
 
