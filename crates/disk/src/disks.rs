@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use holdfast_model::{DiskCompletion, DiskId, DiskRequest};
 use rustix::event::EventfdFlags;
@@ -23,6 +24,7 @@ use crate::error::{OpenError, StartError};
 use crate::identity::Identity;
 use crate::ring::Ring;
 use crate::threads::Threads;
+use crate::usage::{DeviceUse, Tally, Usage};
 use crate::work::{self, Finished, Job, Work};
 
 /// Operations in flight that keep a fast device busy and a slow one's queue short.
@@ -121,6 +123,7 @@ pub struct Disks {
     finished: Vec<Finished>,
     in_flight: usize,
     memory: usize,
+    usage: Usage,
     wake: Arc<OwnedFd>,
     /// Made at the first wait, which happens inside a runtime.
     listener: Option<AsyncFd<Arc<OwnedFd>>>,
@@ -147,7 +150,9 @@ impl Disks {
         );
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth));
         let mut devices = Vec::with_capacity(specs.len());
+        let mut usage = Usage::default();
         for spec in specs {
+            usage.add();
             devices.push(Some(Arc::new(open_device(spec, options.direct)?)));
         }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -163,6 +168,7 @@ impl Disks {
             finished: Vec::new(),
             in_flight: 0,
             memory: 0,
+            usage,
             wake,
             listener: None,
         })
@@ -183,6 +189,7 @@ impl Disks {
             *helper = Some(threads);
         }
         self.devices.push(Some(Arc::new(device)));
+        self.usage.add();
         Ok(DiskId(number))
     }
 
@@ -224,6 +231,11 @@ impl Disks {
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.waiting.len() + self.in_flight + self.refused.len()
+    }
+
+    /// What each device has done since this was last asked; nothing of those that did nothing.
+    pub fn take_uses(&mut self) -> Vec<DeviceUse> {
+        self.usage.take()
     }
 
     /// Takes a request. It begins when [`completions`](Self::completions) is next polled, so that
@@ -278,6 +290,7 @@ impl Disks {
     }
 
     fn begin(&mut self) {
+        let mut now = None;
         while let Some(request) = self.waiting.front() {
             let device = self.device(request.disk).expect("the disk is open");
             let memory = work::memory_of(device, &request.op);
@@ -288,6 +301,8 @@ impl Disks {
             }
             let device = Arc::clone(device);
             let request = self.waiting.pop_front().expect("looked at above");
+            let now = *now.get_or_insert_with(Instant::now);
+            let tally = Tally::new(now, request.disk, &request.op);
             let work = work::prepare(&device, request.op, &self.shelf);
             self.in_flight += 1;
             self.memory += memory;
@@ -296,6 +311,7 @@ impl Disks {
                 device,
                 work,
                 memory,
+                tally,
             });
         }
         if let Engine::Ring { ring, .. } = &mut self.engine {
@@ -305,9 +321,12 @@ impl Disks {
 
     fn collect(&mut self, out: &mut Vec<DiskCompletion>) {
         self.engine.collect(&mut self.finished);
+        let mut now = None;
         for finished in self.finished.drain(..) {
             self.in_flight -= 1;
             self.memory -= finished.memory;
+            let now = *now.get_or_insert_with(Instant::now);
+            self.usage.end(now, finished.tally);
             out.push(finished.completion);
         }
         assert!(

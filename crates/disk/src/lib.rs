@@ -21,6 +21,7 @@ mod identity;
 mod lock;
 mod ring;
 mod threads;
+mod usage;
 mod work;
 
 pub use device::{DeviceSpec, FileSpec, Geometry};
@@ -28,3 +29,4 @@ pub use disks::{Disks, Driver, DriverChoice, OpenDevice, Options};
 pub use error::{OpenError, OpenErrorReason, StartError};
 pub use identity::Identity;
 pub use lock::lock_holder;
+pub use usage::DeviceUse;

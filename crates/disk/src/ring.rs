@@ -318,12 +318,13 @@ fn errno_of(error: std::io::Error) -> Errno {
 mod tests {
     use std::thread;
 
-    use holdfast_model::{DiskOp, DiskToken};
+    use holdfast_model::{DiskId, DiskOp, DiskToken};
     use rustix::event::EventfdFlags;
 
     use super::*;
     use crate::buffer::Shelf;
     use crate::device::Geometry;
+    use crate::usage::Tally;
 
     /// A ring with a read in flight that ends only when something is written to the pipe.
     fn ring_with_stuck_read() -> Option<(Ring, Arc<Device>, OwnedFd)> {
@@ -347,11 +348,13 @@ mod tests {
             offset: 0,
             length: 4096,
         };
+        let tally = Tally::new(Instant::now(), DiskId(0), &op);
         ring.push(Job {
             token: DiskToken(1),
             device: Arc::clone(&device),
             work: work::prepare(&device, op, &Shelf::new(0)),
             memory: 4096,
+            tally,
         });
         ring.submit();
         Some((ring, device, target))

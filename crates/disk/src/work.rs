@@ -17,6 +17,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::{Buffer, Filled, Shelf, capacity_for};
 use crate::device::Device;
+use crate::usage::Tally;
 
 /// The kernel moves at most 2 GiB less a page in one call; nothing of ours is near half of that.
 const LENGTH_MAX: u64 = 1 << 30;
@@ -61,6 +62,8 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     /// Bytes of ours that are bound until it ends.
     pub(crate) memory: usize,
+    /// As what it is counted.
+    pub(crate) tally: Tally,
 }
 
 /// A work that has ended.
@@ -69,6 +72,8 @@ pub(crate) struct Finished {
     pub(crate) completion: DiskCompletion,
     /// Bytes of ours that are free again.
     pub(crate) memory: usize,
+    /// As what it is counted.
+    pub(crate) tally: Tally,
 }
 
 impl Job {
@@ -80,6 +85,7 @@ impl Job {
                 result,
             },
             memory: self.memory,
+            tally: self.tally,
         }
     }
 }

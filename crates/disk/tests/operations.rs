@@ -279,3 +279,32 @@ fn the_page_cache_serves_where_direct_io_does_not() {
         assert_eq!(harness.read(4096, 4096).await, bytes);
     });
 }
+
+#[test]
+fn what_each_device_does_is_counted_once() {
+    for_each_driver(async |options| {
+        let directory = tempfile::tempdir().unwrap();
+        let specs = ["a", "b"].map(|name| DeviceSpec::file(directory.path().join(name), MIB));
+        let mut harness = Harness::open(&specs, options);
+        assert_eq!(harness.disks.take_uses(), []);
+        harness.run(write(0, vec![7; 8192])).await.unwrap();
+        harness.run(write(0, vec![7; 4096])).await.unwrap();
+        harness.read(0, 512).await;
+        harness.run(DiskOp::Flush).await.unwrap();
+        // The kernel is not asked for what there is not.
+        let refused = DiskOp::Read {
+            offset: MIB,
+            length: 512,
+        };
+        assert_eq!(harness.run(refused).await, Err(DiskError::Short));
+        let uses = harness.disks.take_uses();
+        let [used] = &uses[..] else {
+            panic!("{uses:?}");
+        };
+        assert_eq!(used.disk, holdfast_model::DiskId(0));
+        let counts = [&used.reads, &used.writes, &used.others]
+            .map(|done| (done.latencies.count(), done.bytes));
+        assert_eq!(counts, [(1, 512), (2, 12_288), (1, 0)]);
+        assert_eq!(harness.disks.take_uses(), []);
+    });
+}
