@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 mod access;
 mod devices;
+mod history;
 mod local;
 mod members;
 mod metadata;
@@ -21,6 +22,11 @@ mod stalls;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+pub use history::{
+    Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
+    HistoryQuery, HistorySubject, Latency, Level, LocalFlow, LocalHistory, LocalHistoryPoint,
+    LocalHistoryQuery, LocalNodeMeasures, NodeMeasures, UnknownSubject,
+};
 pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,
     LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected,

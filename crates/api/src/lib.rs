@@ -22,10 +22,11 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    AccessChange, Created, DeviceChange, DeviceList, Explanation, Initiator, InitiatorList,
-    InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
+    HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
+    LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
+    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 
 /// What answers.
@@ -146,6 +147,21 @@ pub trait Api: Send + Sync + 'static {
         &self,
         query: StallQuery,
     ) -> impl Future<Output = Result<LocalStalls, Problem>> + Send;
+
+    /// What was measured, at all nodes that answer.
+    fn history(
+        &self,
+        of: HistoryOf,
+        query: HistoryQuery,
+    ) -> impl Future<Output = Result<History, Problem>> + Send;
+
+    /// What the node behind this interface has measured of the subject that the query names; [`ProblemKind::NoNode`] if there is
+    /// none.
+    fn local_history(
+        &self,
+        subject: HistorySubject,
+        query: LocalHistoryQuery,
+    ) -> impl Future<Output = Result<LocalHistory, Problem>> + Send;
 
     /// The metrics of the node behind this interface, in the text format of Prometheus (OpenMetrics);
     /// [`ProblemKind::NoNode`] if there is none.

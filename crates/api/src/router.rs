@@ -1,6 +1,7 @@
 //! The resources and their methods.
 
 mod access;
+mod history;
 
 use std::sync::Arc;
 
@@ -54,6 +55,13 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         local_cluster,
         change_local_devices,
         local_stalls,
+        history::history,
+        history::volume_history,
+        history::initiator_history,
+        history::node_history,
+        history::device_history,
+        history::tier_history,
+        history::local_history,
         metrics
     )
 )]
@@ -101,6 +109,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
             put(access::put_initiator::<A>).delete(access::remove_initiator::<A>),
         )
         .route("/stalls", get(stalls::<A>))
+        .merge(histories())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))
@@ -112,6 +121,23 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(api)
+}
+
+fn histories<A: Api>() -> Router<Arc<A>> {
+    Router::new()
+        .route("/history", get(history::history::<A>))
+        .route("/volumes/{name}/history", get(history::volume_history::<A>))
+        .route(
+            "/volumes/{name}/initiators/{initiator}/history",
+            get(history::initiator_history::<A>),
+        )
+        .route("/nodes/{name}/history", get(history::node_history::<A>))
+        .route(
+            "/nodes/{name}/devices/{device}/history",
+            get(history::device_history::<A>),
+        )
+        .route("/tiers/{tier}/history", get(history::tier_history::<A>))
+        .route("/local/history", get(history::local_history::<A>))
 }
 
 async fn document() -> ([(&'static str, &'static str); 1], String) {
@@ -512,14 +538,19 @@ fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     Ok(query)
 }
 
-/// What a path names.
+/// The name in a path.
 fn named(name: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    let Path(name) = name.map_err(|rejection| {
+    path_of(name)
+}
+
+/// What a path names.
+fn path_of<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
+    let Path(path) = path.map_err(|rejection| {
         let detail = format!("the path is not understood: {}", rejection.body_text());
         Problem::new(ProblemKind::Invalid, &detail)
             .hint("a name has lower-case letters, digits, '-' and '.'")
     })?;
-    Ok(name)
+    Ok(path)
 }
 
 fn refuse(rejection: &JsonRejection) -> Problem {

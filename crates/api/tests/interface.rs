@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
     AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health,
-    Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
+    History, HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut,
+    LocalCluster, LocalHistory, LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
     SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate,
     VolumeDelete, VolumeGrow, VolumeList,
 };
@@ -231,6 +232,23 @@ impl Api for Remembering {
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
         self.ask(format!("local stalls since {}", query.since_ms))?;
         Ok(LocalStalls::default())
+    }
+
+    async fn history(&self, of: HistoryOf, query: HistoryQuery) -> Result<History, Problem> {
+        self.ask(format!("{of:?} {query:?}"))?;
+        Ok(History::default())
+    }
+
+    async fn local_history(
+        &self,
+        subject: HistorySubject,
+        query: LocalHistoryQuery,
+    ) -> Result<LocalHistory, Problem> {
+        let LocalHistoryQuery {
+            from, until, step, ..
+        } = query;
+        self.ask(format!("{subject:?} {from} {until} {step}"))?;
+        Ok(LocalHistory::default())
     }
 
     async fn metrics(&self) -> Result<String, Problem> {
@@ -590,6 +608,91 @@ async fn what_one_does_not_have_is_asked_of_the_others() {
     match error {
         ClientError::Problem(problem) => assert_eq!(problem.kind, ProblemKind::NoSuchVolume),
         other => panic!("somebody has answered, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn histories_are_asked_for_by_paths() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], None);
+    let name = "iqn.2026-11.example:host/1".to_owned();
+    let query = HistoryQuery {
+        from_ms: Some(1_000),
+        until_ms: Some(61_000),
+        step_seconds: Some(10),
+    };
+    let all = [
+        HistoryOf::Cluster,
+        HistoryOf::Volume("sql".to_owned()),
+        HistoryOf::Initiator("sql".to_owned(), name.clone()),
+        HistoryOf::Node("node-1".to_owned()),
+        HistoryOf::Device("node-1".to_owned(), 2),
+        HistoryOf::Tier(DeviceTier::Flash),
+    ];
+    for of in all {
+        for query in [query, HistoryQuery::default()] {
+            client.history(&of, query).await.unwrap();
+            assert_eq!(
+                *api.asked.lock().unwrap().last().unwrap(),
+                format!("{of:?} {query:?}")
+            );
+        }
+    }
+    for subject in [HistorySubject::Node, HistorySubject::Initiator(7, name)] {
+        let query = LocalHistoryQuery {
+            of: subject.to_string(),
+            from: 600,
+            until: 1200,
+            step: 300,
+        };
+        client.local_history(&query).await.unwrap();
+        assert_eq!(
+            *api.asked.lock().unwrap().last().unwrap(),
+            format!("{subject:?} 600 1200 300")
+        );
+    }
+}
+
+#[tokio::test]
+async fn histories_that_make_no_sense_are_refused() {
+    let (url, _) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], None);
+    for (from_ms, until_ms, step_seconds, words) in [
+        (0, 1000, 0, "step_seconds is 0"),
+        (2000, 1000, 1, "until_ms is before from_ms"),
+        (0, 3_601_000, 1, "3601 steps"),
+    ] {
+        let query = HistoryQuery {
+            from_ms: Some(from_ms),
+            until_ms: Some(until_ms),
+            step_seconds: Some(step_seconds),
+        };
+        let refused = client.history(&HistoryOf::Cluster, query).await;
+        let Err(ClientError::Problem(problem)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(problem.kind, ProblemKind::Invalid);
+        assert!(problem.detail.contains(words), "{problem}");
+        assert!(problem.hint.is_some(), "{problem}");
+    }
+    for (of, from, until, step, words) in [
+        ("", 0, 10, 1, "no history of"),
+        ("disk:1", 0, 10, 1, "no history of `disk:1`"),
+        ("node", 5, 10, 10, "multiple of step"),
+        ("node", 0, 10, 0, "multiple of step"),
+        ("node", 0, 3601, 1, "3601 steps"),
+    ] {
+        let query = LocalHistoryQuery {
+            of: of.to_owned(),
+            from,
+            until,
+            step,
+        };
+        let refused = client.local_history(&query).await;
+        let Err(ClientError::Problem(problem)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(problem.detail.contains(words), "{problem}");
     }
 }
 
