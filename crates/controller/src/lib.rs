@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod asking;
 mod desk;
 mod devices;
 mod founding;
+mod history;
 mod known;
 mod looks;
 mod members;
@@ -31,8 +33,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, Initiator, InitiatorList,
-    InitiatorPut, LocalCluster, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
+    AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, History, HistoryOf,
+    HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
+    LocalHistory, LocalHistoryQuery, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
     NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
@@ -50,10 +53,11 @@ use tokio::time::Instant;
 
 use self::desk::Desk;
 use self::devices::ChangeDevices;
+use self::history::AskHistory;
 use self::known::KnownNodes;
 use self::looks::{Looks, Seen};
 use self::pace::Pace;
-use self::reports::{Reports, Whose, whose};
+use self::reports::Reports;
 use self::stalls::Kept;
 use self::steering::Silences;
 use self::trust::Change;
@@ -88,6 +92,8 @@ pub struct Controller {
     kept: Option<Kept>,
     /// Where orders about the devices of the node in this process go.
     devices: Option<ChangeDevices>,
+    /// Where its history is asked for.
+    history: Option<AskHistory>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
     /// The highest revision of the metadata that was seen.
@@ -128,6 +134,7 @@ impl Controller {
             local,
             kept: None,
             devices: None,
+            history: None,
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
@@ -559,31 +566,24 @@ impl Api for Controller {
     }
 
     async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {
-        let look = self.inventory().await?;
-        let inventory = &look.seen;
-        let volume = match volume {
-            Some(name) => {
-                let name: VolumeName = name.parse().map_err(problem::name)?;
-                let found = inventory.volume(name.as_str());
-                let found = found.ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
-                Some(found.record.volume)
-            }
-            None => None,
-        };
-        let question = stalls::question(volume, query);
-        let local = self.node_here().ok();
-        let local = local.filter(|(report, _)| {
-            let record = inventory.nodes.get(&NodeId(report.node));
-            record.is_some_and(|record| whose(report, record) == Whose::Registered)
-        });
-        let local = local.map(|(report, kept)| kept.answer(&report, question));
-        let answers = stalls::collect(inventory, local, question).await;
-        Ok(stalls::document(inventory, &answers, volume, query.limit))
+        self.stalls_of(volume, query).await
     }
 
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
         let (report, kept) = self.node_here()?;
         Ok(kept.answer(&report, query))
+    }
+
+    async fn history(&self, of: HistoryOf, query: HistoryQuery) -> Result<History, Problem> {
+        self.history_of(&of, query).await
+    }
+
+    async fn local_history(
+        &self,
+        subject: HistorySubject,
+        query: LocalHistoryQuery,
+    ) -> Result<LocalHistory, Problem> {
+        self.history_here(subject, query).await
     }
 
     async fn metrics(&self) -> Result<String, Problem> {

@@ -9,18 +9,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use holdfast_api::ApiClient;
-use holdfast_api::client::ApiUrl;
+use holdfast_api::Problem;
 use holdfast_api::documents::{
     LocalReport, LocalStall, LocalStalls, STALLS_MAX, Stall, StallList, StallQuery,
 };
-use holdfast_control::Inventory;
+use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::{NodeId, VolumeId};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-use crate::reports::REPORT_TIME_MAX;
+use crate::asking::{ask_each, silent};
+use crate::{Controller, problem};
 
 /// What the node in this process keeps and counts.
 #[derive(Clone)]
@@ -51,37 +50,53 @@ impl Kept {
     }
 }
 
+impl Controller {
+    pub(crate) async fn stalls_of(
+        &self,
+        volume: Option<&str>,
+        query: StallQuery,
+    ) -> Result<StallList, Problem> {
+        let look = self.inventory().await?;
+        let inventory = &look.seen;
+        let volume = match volume {
+            Some(name) => {
+                let name: VolumeName = name.parse().map_err(problem::name)?;
+                let found = inventory.volume(name.as_str());
+                let found = found.ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
+                Some(found.record.volume)
+            }
+            None => None,
+        };
+        let question = question(volume, query);
+        let local = self.node_here().ok();
+        let local = local.filter(|_| self.registered_here(inventory).is_some());
+        let local = local.map(|(report, kept)| kept.answer(&report, question));
+        let answers = collect(inventory, local, question).await;
+        Ok(document(inventory, &answers, volume, query.limit))
+    }
+}
+
 /// Asks all nodes; `local` is what the one in this process answers.
-pub(crate) async fn collect(
+async fn collect(
     inventory: &Inventory,
     local: Option<LocalStalls>,
     query: StallQuery,
 ) -> BTreeMap<NodeId, LocalStalls> {
     let here = local.as_ref().map(|local| NodeId(local.node));
     let others = inventory.nodes.values();
-    let mut asked = JoinSet::new();
-    for node in others.filter(|node| Some(node.node) != here) {
-        asked.spawn(ask(node.clone(), query));
-    }
-    let answers = asked.join_all().await.into_iter().flatten();
-    let answers = answers.chain(local);
+    let others = others.filter(|node| Some(node.node) != here);
+    let answers = ask_each(
+        others,
+        |client| async move { client.local_stalls(query).await },
+    );
+    let answers = answers.await.into_iter().chain(local);
     answers
         .map(|answer| (NodeId(answer.node), answer))
         .collect()
 }
 
-async fn ask(node: NodeRecord, query: StallQuery) -> Option<LocalStalls> {
-    let url: ApiUrl = node.api.parse().ok()?;
-    let client = ApiClient::new(vec![url], None);
-    let stalls = tokio::time::timeout(REPORT_TIME_MAX, client.local_stalls(query))
-        .await
-        .ok()?
-        .ok()?;
-    (stalls.node == node.node.0).then_some(stalls)
-}
-
 /// What each node is asked so that nothing is missing that `query` asks about one volume.
-pub(crate) fn question(volume: Option<VolumeId>, query: StallQuery) -> StallQuery {
+fn question(volume: Option<VolumeId>, query: StallQuery) -> StallQuery {
     match volume {
         Some(_) => StallQuery {
             limit: STALLS_MAX,
@@ -92,7 +107,7 @@ pub(crate) fn question(volume: Option<VolumeId>, query: StallQuery) -> StallQuer
 }
 
 /// The document that names everything, the newest first.
-pub(crate) fn document(
+fn document(
     inventory: &Inventory,
     answers: &BTreeMap<NodeId, LocalStalls>,
     volume: Option<VolumeId>,
@@ -108,11 +123,10 @@ pub(crate) fn document(
     }
     stalls.sort_by_key(|stall| Reverse((stall.lasting, stall.began_ms)));
     stalls.truncate(limit as usize);
-    let silent = inventory.nodes.values();
-    let silent = silent.filter(|node| !answers.contains_key(&node.node));
+    let nodes: Vec<&NodeRecord> = inventory.nodes.values().collect();
     StallList {
         stalls,
-        silent: silent.map(|node| node.name.clone()).collect(),
+        silent: silent(&nodes, |node| answers.contains_key(&node)),
     }
 }
 

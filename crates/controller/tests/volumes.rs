@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, Health, LocalStall, LocalVolume, NodeChange, NodeOrder, NodeState, SettingsChange,
-    StallQuery, VolumeCreate, VolumeDelete, VolumeGrow,
+    Created, Health, History, HistoryOf, HistoryQuery, LocalStall, LocalVolume, NodeChange,
+    NodeOrder, NodeState, SettingsChange, StallQuery, VolumeCreate, VolumeDelete, VolumeGrow,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
@@ -78,6 +78,39 @@ async fn stalls_of_all_nodes_are_told_together_and_silent_nodes_named() {
     assert_eq!((list.stalls.len(), list.silent), (3, vec!["n2".to_owned()]));
     let problem = controller.local_stalls(query).await.unwrap_err();
     assert_eq!(problem.kind, ProblemKind::NoNode);
+}
+
+#[tokio::test]
+async fn histories_of_all_nodes_are_added_up_and_silent_nodes_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = Controller::new(CLUSTER, store.session(), None);
+    controller.found().await.unwrap();
+    let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let query = HistoryQuery::default();
+    let cluster = controller.history(HistoryOf::Cluster, query).await.unwrap();
+    assert_eq!(cluster.step_seconds, 9);
+    assert!(cluster.points.len() >= 400 && cluster.silent.is_empty());
+    assert_eq!(cluster.points[0].at_ms, cluster.from_ms);
+    let rates = |history: &History| history.points[7].reads.per_second;
+    assert!((rates(&cluster) - 3.0).abs() < 1e-9);
+    let of_node = HistoryOf::Node("n2".to_owned());
+    let node = controller.history(of_node, query).await.unwrap();
+    assert!((rates(&node) - 2.0).abs() < 1e-9);
+    for (of, kind) in [
+        (HistoryOf::Node("n9".to_owned()), ProblemKind::NoSuchNode),
+        (
+            HistoryOf::Volume("none".to_owned()),
+            ProblemKind::NoSuchVolume,
+        ),
+    ] {
+        let problem = controller.history(of, query).await.unwrap_err();
+        assert_eq!(problem.kind, kind);
+    }
+    nodes[1].server.abort();
+    let cluster = controller.history(HistoryOf::Cluster, query).await.unwrap();
+    assert!((rates(&cluster) - 1.0).abs() < 1e-9);
+    assert_eq!(cluster.silent, ["n2"]);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use holdfast_model::{ByteSize, Policy};
 
 use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
+use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
@@ -109,6 +110,11 @@ pub(crate) enum Command {
     },
     /// List the times in which commands waited and none was done, and why
     Stalls(StallArguments),
+    /// Show how fast volumes, nodes or devices were
+    ///
+    /// IOPS, bytes and latencies in steps of time, of all nodes together. Each second is kept for an hour, ten seconds for a day, five
+    /// minutes for 30 days, an hour for a year.
+    History(HistoryArguments),
     /// Show and change the cluster's settings
     Settings {
         #[command(subcommand)]
@@ -395,7 +401,7 @@ pub(crate) struct StallArguments {
 }
 
 /// A span of time as people write it.
-fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no span of time such as 90s, 15m, 6h or 7d");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {
@@ -590,6 +596,25 @@ mod tests {
             other => panic!("it is about stalls, not {other:?}"),
         }
         assert!(parsed("holdfast stalls --limit 0").is_err());
+        for fits in [
+            "",
+            " --volume a --initiator iqn.x",
+            " --node n1 --device 2",
+            " --tier flash",
+        ] {
+            assert!(parsed(&format!("holdfast history{fits} --last 1d --step 5m")).is_ok());
+        }
+        for wrong in [
+            "--initiator iqn.x",
+            "--device 2",
+            "--volume a --node n1",
+            "--tier disk",
+        ] {
+            assert!(
+                parsed(&format!("holdfast history {wrong}")).is_err(),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod confirm;
 pub(crate) mod device;
 mod drain;
 mod found;
+pub(crate) mod history;
 pub(crate) mod initiator;
 pub(crate) mod node;
 mod protection;

@@ -52,6 +52,9 @@ fn main() -> ExitCode {
         Command::Stalls(arguments) => {
             within_runtime(commands::stalls::show(&global, &output, &arguments))
         }
+        Command::History(arguments) => {
+            within_runtime(commands::history::show(&global, &output, &arguments))
+        }
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))
         }

@@ -4,6 +4,7 @@
 //! - unknown keys are errors: a misspelt key never means "the default";
 //! - every path is absolute: a node starts the same from any directory.
 
+mod budgets;
 mod cluster;
 pub mod etcd;
 pub mod witness;
@@ -17,11 +18,13 @@ use std::path::{Path, PathBuf};
 use holdfast_disk::DriverChoice;
 use holdfast_metadata::etcd::{EndpointError, EtcdEndpoint};
 use holdfast_model::{ClusterId, NodeId, Tier};
-use holdfast_store::BLOCK_CACHE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::budgets::{CACHE_BYTES_MAX_MAX, HISTORY_BYTES_MAX_MIN, LOG_BYTES_MAX_MIN};
 use self::etcd::{EtcdSection, InvalidEtcd};
+
+pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig};
 
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -31,16 +34,6 @@ const NAME_LENGTH_MAX: usize = 63;
 const NODE_MAX: u16 = 64;
 /// Devices of a node: five groups of eight.
 const DEVICES_MAX: usize = 40;
-/// The size of the log unless it is configured.
-const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Below this a log holds nothing worth keeping.
-const LOG_BYTES_MAX_MIN: u64 = 64 << 10;
-
-/// What is kept of what was read, unless it is configured.
-pub const CACHE_BYTES_MAX: u64 = BLOCK_CACHE_BYTES;
-/// More than any machine has.
-const CACHE_BYTES_MAX_MAX: u64 = 64 << 40;
-
 /// A node's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,6 +70,9 @@ pub struct NodeConfig {
     /// Its memory of what was read.
     #[serde(default, skip_serializing_if = "CacheConfig::is_default")]
     pub cache: CacheConfig,
+    /// Its performance history.
+    #[serde(default, skip_serializing_if = "HistoryConfig::is_default")]
+    pub history: HistoryConfig,
     /// Its log.
     #[serde(default)]
     pub log: LogConfig,
@@ -186,67 +182,6 @@ pub struct DeviceConfig {
     /// Its class, when it becomes one of the node's: afterwards its superblock has it.
     #[serde(default = "flash")]
     pub tier: Tier,
-}
-
-/// The memory that a node keeps of what hosts have read. How much a machine has to spare differs, so it is no setting of the cluster; a
-/// change takes effect at the next start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheConfig {
-    /// Bytes at most, with what it costs to find them; 0 for none.
-    pub bytes_max: u64,
-}
-
-impl CacheConfig {
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    fn check(self) -> Result<(), Invalid> {
-        if self.bytes_max > CACHE_BYTES_MAX_MAX {
-            return Err(Invalid::CacheBytes(self.bytes_max));
-        }
-        Ok(())
-    }
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self {
-            bytes_max: CACHE_BYTES_MAX,
-        }
-    }
-}
-
-/// A node's log. Its bound is needed before the metadata is reached, and above all while it is not: it guards the
-/// file system on which the node's directory is, which differs from machine to machine. So it is no setting of
-/// the cluster; a change takes effect at the next start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogConfig {
-    /// Bytes at which the file makes way for a new one; one old file is kept.
-    pub bytes_max: u64,
-}
-
-impl LogConfig {
-    fn check(self) -> Result<(), Invalid> {
-        if self.bytes_max < LOG_BYTES_MAX_MIN {
-            return Err(Invalid::LogBytes(self.bytes_max));
-        }
-        Ok(())
-    }
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self {
-            bytes_max: LOG_BYTES_MAX,
-        }
-    }
 }
 
 fn flash() -> Tier {
@@ -363,6 +298,9 @@ pub enum Invalid {
     /// No machine has so much memory.
     #[error("cache.bytes_max: {0} is more than {CACHE_BYTES_MAX_MAX}")]
     CacheBytes(u64),
+    /// The history is too small.
+    #[error("history.bytes_max: {0} is less than {HISTORY_BYTES_MAX_MIN}")]
+    HistoryBytes(u64),
 }
 
 impl NodeConfig {
@@ -402,6 +340,7 @@ impl NodeConfig {
         self.check_endpoints()?;
         self.check_devices()?;
         self.cache.check()?;
+        self.history.check()?;
         self.log.check()
     }
 

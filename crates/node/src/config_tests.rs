@@ -49,7 +49,8 @@ fn the_documented_file_is_read_and_written_back() {
     assert_eq!(config.peers.advertised(), "127.0.0.1:7561");
     assert_eq!(config.devices[0].tier, Tier::Flash);
     assert_eq!(config.devices[1].tier, Tier::Capacity);
-    assert_eq!(config.log.bytes_max, LOG_BYTES_MAX);
+    assert_eq!(config.log.bytes_max, budgets::LOG_BYTES_MAX);
+    assert_eq!(config.history.bytes_max, budgets::HISTORY_BYTES_MAX);
     assert_eq!(config.disk_driver, DiskDriver::Auto);
     for (name, driver) in [
         ("auto", DriverChoice::RingOrThreads),
@@ -196,6 +197,10 @@ fn senseless_values_are_refused() {
         Invalid::NotAdvertised("portal")
     );
     assert_eq!(refused(&|c| c.log.bytes_max = 10), Invalid::LogBytes(10));
+    assert_eq!(
+        refused(&|c| c.history.bytes_max = 10),
+        Invalid::HistoryBytes(10)
+    );
 }
 
 /// The samples are what a user begins with.
@@ -390,7 +395,7 @@ fn the_document_has_all_keys_and_no_others() {
     });
     let mut told: Vec<String> = names.map(str::to_owned).collect();
     let sections = [
-        "portal", "peers", "api", "metadata", "etcd", "devices", "cache", "log",
+        "portal", "peers", "api", "metadata", "etcd", "devices", "cache", "history", "log",
     ];
     let mut known = keys::<NodeConfig>("");
     known.retain(|key| !sections.contains(&key.as_str()));

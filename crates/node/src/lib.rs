@@ -14,6 +14,7 @@ pub mod directory;
 mod disbelief;
 mod error;
 pub mod etcd;
+mod history;
 mod lasting;
 mod length;
 pub mod limits;
@@ -41,6 +42,7 @@ pub mod witness;
 
 pub use devices::DeviceDesk;
 pub use error::NodeError;
+pub use history::{HISTORY_DIRECTORY, HistoryDesk};
 pub use member::SEEN_FILE;
 pub use metrics::Metrics;
 pub use paths::{DEVICES_FILE, device_paths, noted_device_paths};

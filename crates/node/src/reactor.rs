@@ -11,7 +11,7 @@ use std::future::{Future, poll_fn, ready};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
@@ -31,6 +31,7 @@ use crate::detached::{self, OpenedDevice};
 use crate::devices::{Orders, Wanted};
 use crate::disbelief::Disbelief;
 use crate::error::NodeError;
+use crate::history::{FrameSender, Measuring};
 use crate::machine;
 use crate::opening::other_tiers;
 use crate::report::Reporter;
@@ -65,6 +66,10 @@ pub(crate) struct Reactor {
     pub(crate) disbelief: Disbelief,
     pub(crate) detached: detached::Watch,
     pub(crate) stalls: StallSender,
+    pub(crate) frames: FrameSender,
+    pub(crate) measuring: Measuring,
+    /// When the second is over that is measured.
+    pub(crate) measure_due: Instant,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
     pub(crate) alarm: Alarm,
@@ -132,10 +137,15 @@ impl Reactor {
                 continue;
             }
             has_told = false;
-            if Instant::now() >= self.report_due || self.orders.is_report_awaited() {
+            let now = Instant::now();
+            if now >= self.report_due || self.orders.is_report_awaited() {
                 self.make_report();
             }
-            let until = give_up.map_or(self.report_due, |give_up| give_up.min(self.report_due));
+            if now >= self.measure_due {
+                self.measure();
+            }
+            let until = self.report_due.min(self.measure_due);
+            let until = give_up.map_or(until, |give_up| give_up.min(until));
             self.gather(&mut signals, &mut batch, until).await;
             if std::mem::take(&mut batch.signalled) {
                 if give_up.is_some() {
@@ -157,6 +167,7 @@ impl Reactor {
         let begun = Instant::now();
         let status = self.engine.status();
         self.detached.open(self.opened(&status));
+        self.measuring.note(&status);
         let report = self.reporter.report(&status, &self.names.devices);
         self.room.tell(report.room);
         self.bad_blocks
@@ -171,6 +182,17 @@ impl Reactor {
         let rest = begun.elapsed() * REPORT_REST;
         let rest = rest.clamp(REPORT_INTERVAL, REPORT_INTERVAL_MAX);
         self.report_due = Instant::now() + rest;
+    }
+
+    /// Hands over what was measured, when a second of the wall's clock is over.
+    fn measure(&mut self) {
+        let now = SystemTime::now();
+        let (engine, disks) = (&mut self.engine, &mut self.disks);
+        let uses = || (engine.take_uses(), disks.take_uses());
+        if let Some(frame) = self.measuring.take(now, uses) {
+            self.frames.told(frame);
+        }
+        self.measure_due = Instant::now() + Measuring::left_of_second(now);
     }
 
     /// The store's devices that are open: where each was found, and what it is.

@@ -32,6 +32,7 @@ use crate::directory::{ClaimError, Directory};
 use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
+use crate::history::Measuring;
 use crate::logging::{self, Log};
 use crate::machine;
 use crate::member;
@@ -184,6 +185,9 @@ async fn serve<A: Api>(
         disbelief: Disbelief::new(),
         detached,
         stalls: services.stalls,
+        frames: services.frames,
+        measuring: Measuring::default(),
+        measure_due: Instant::now(),
         report,
         report_due: Instant::now(),
         names: names(config, &found),

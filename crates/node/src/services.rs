@@ -1,5 +1,5 @@
-//! What a node does beside the data path, on two threads of its own: its side of the metadata, and its
-//! API with what plans for the cluster.
+//! What a node does beside the data path, on threads of its own: its side of the metadata, its API with what plans for the cluster,
+//! and its history.
 //!
 //! Invariants:
 //! - nothing here can make the data path wait. They exchange messages only;
@@ -27,6 +27,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
+use crate::history::{self, FrameSender, HistoryDesk};
 use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
@@ -47,6 +48,8 @@ pub struct ApiParts {
     pub stalls: watch::Receiver<Ledger>,
     /// What it counts.
     pub metrics: Metrics,
+    /// Where its performance history is asked for.
+    pub history: HistoryDesk,
     /// Where orders about its devices go.
     pub devices: DeviceDesk,
 }
@@ -60,6 +63,8 @@ pub(crate) struct Services {
     pub(crate) members: watch::Receiver<MembersView>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
+    /// Where goes what was measured.
+    pub(crate) frames: FrameSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
 }
 
@@ -81,6 +86,8 @@ impl Services {
         let metrics = Metrics::new(&config.name);
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
+        let bytes_max = config.history.bytes_max;
+        let (frames, history) = history::keep(config.node.0, &config.directory, bytes_max)?;
         drop(within);
         let within = for_api.enter();
         let listener = listener
@@ -88,11 +95,7 @@ impl Services {
             .map_err(|error| NodeError::listen("api.listen", error))?;
         let reach = Reach::new(&config.metadata_source()?);
         let etcd = etcd(config)?;
-        let founding = match etcd {
-            // Whoever serves the metadata has made the cluster.
-            None => None,
-            Some(_) => Some((connect(config)?.session, config.directory.clone())),
-        };
+        let founding = founding(config, etcd.is_some())?;
         let parts = ApiParts {
             cluster: config.cluster,
             session: connect(config)?.session,
@@ -100,6 +103,7 @@ impl Services {
             report,
             stalls: shown,
             metrics,
+            history,
             devices: devices.clone(),
         };
         drop(within);
@@ -133,9 +137,18 @@ impl Services {
             metadata,
             members,
             stalls,
+            frames,
             stop: [stop_beside, stop_api],
         })
     }
+}
+
+/// What the cluster may have to be made with; nothing where whoever serves the metadata has made it.
+fn founding(config: &NodeConfig, has_etcd: bool) -> Result<Option<(Session, PathBuf)>, Invalid> {
+    if !has_etcd {
+        return Ok(None);
+    }
+    Ok(Some((connect(config)?.session, config.directory.clone())))
 }
 
 fn runtime() -> io::Result<Runtime> {

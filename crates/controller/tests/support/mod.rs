@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalSlice, LocalStall,
-    LocalStalls, LocalVolume, Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings,
-    SettingsChange, StallCause, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
+    HistorySubject, LocalFlow, LocalHistory, LocalHistoryPoint, LocalHistoryQuery, LocalReport,
+    LocalSlice, LocalStall, LocalStalls, LocalVolume, Node as NodeDocument, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
@@ -138,6 +139,32 @@ impl Api for Reporter {
             lasting: report.stalled.clone(),
             stalls: wanted.take(query.limit as usize).collect(),
         })
+    }
+    /// In each step as many reads as the node's number, in a second.
+    async fn local_history(
+        &self,
+        _: HistorySubject,
+        query: LocalHistoryQuery,
+    ) -> Result<LocalHistory, Problem> {
+        let node = self.0.lock().unwrap().node;
+        let point = |at| LocalHistoryPoint {
+            at,
+            seconds: 1,
+            reads: LocalFlow {
+                bytes: 100 * u64::from(node),
+                total_us: 100,
+                latencies: vec![(100, u64::from(node))],
+            },
+            ..LocalHistoryPoint::default()
+        };
+        let steps = (query.from..query.until).step_by(query.step as usize);
+        Ok(LocalHistory {
+            node,
+            points: steps.map(point).collect(),
+        })
+    }
+    async fn history(&self, _: HistoryOf, _: HistoryQuery) -> Result<History, Problem> {
+        elsewhere()
     }
     async fn metrics(&self) -> Result<String, Problem> {
         elsewhere()

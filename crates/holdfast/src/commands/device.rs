@@ -89,7 +89,7 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    const fn document(self) -> DeviceTier {
+    pub(super) const fn document(self) -> DeviceTier {
         match self {
             Self::Flash => DeviceTier::Flash,
             Self::Capacity => DeviceTier::Capacity,

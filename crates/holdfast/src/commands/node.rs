@@ -27,6 +27,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             report,
             stalls,
             metrics,
+            history,
             devices,
         } = parts;
         if let Some((session, directory)) = founding {
@@ -35,6 +36,10 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         }
         let controller = Controller::new(cluster, session, Some(report))
             .keeping(stalls, move |report| metrics.text(report))
+            .telling_history(move |subject, query| {
+                let history = history.clone();
+                async move { history.ask(subject, query).await }
+            })
             .changing_devices(move |change| {
                 let devices = devices.clone();
                 async move { devices.change(change).await }

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 use holdfast_model::{ClusterId, NodeId, Tier};
 use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::config::{
-    CACHE_BYTES_MAX, CacheConfig, DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig,
-    NodeConfig,
+    CACHE_BYTES_MAX, CacheConfig, DeviceConfig, DiskDriver, Endpoint, HistoryConfig, LogConfig,
+    MetadataConfig, NodeConfig,
 };
 use holdfast_node::etcd::DATA_DIRECTORY;
 use serde::{Deserialize, Serialize};
@@ -343,6 +343,7 @@ impl Layout {
             cache: CacheConfig {
                 bytes_max: self.cache_bytes,
             },
+            history: HistoryConfig::default(),
             log: LogConfig::default(),
             directory,
         }

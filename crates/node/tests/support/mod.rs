@@ -27,7 +27,8 @@ use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
 use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, Tier, VolumeId};
 use holdfast_node::ApiParts;
 use holdfast_node::config::{
-    CacheConfig, DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
+    CacheConfig, DeviceConfig, DiskDriver, Endpoint, HistoryConfig, LogConfig, MetadataConfig,
+    NodeConfig,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::{Builder, Runtime};
@@ -151,6 +152,7 @@ impl Bench {
                 tier: Tier::Flash,
             }],
             cache: CacheConfig::default(),
+            history: HistoryConfig::default(),
             log: LogConfig::default(),
             directory,
         }
@@ -382,6 +384,22 @@ impl Api for LocalApi {
             stalls: self.0.stalls.borrow().iter().cloned().collect(),
             ..LocalStalls::default()
         })
+    }
+
+    async fn history(
+        &self,
+        _: holdfast_api::documents::HistoryOf,
+        _: holdfast_api::documents::HistoryQuery,
+    ) -> Result<holdfast_api::documents::History, Problem> {
+        elsewhere()
+    }
+
+    async fn local_history(
+        &self,
+        subject: holdfast_api::documents::HistorySubject,
+        query: holdfast_api::documents::LocalHistoryQuery,
+    ) -> Result<holdfast_api::documents::LocalHistory, Problem> {
+        self.0.history.ask(subject, query).await
     }
 
     async fn metrics(&self) -> Result<String, Problem> {

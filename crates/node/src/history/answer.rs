@@ -1,0 +1,105 @@
+//! What was measured, as a document.
+
+use holdfast_api::documents::{
+    DeviceTier, Fill, HistorySubject, Level, LocalFlow, LocalHistoryPoint, LocalHistoryQuery,
+    LocalNodeMeasures,
+};
+use holdfast_history::{Measure, Sample, Series, Span, Value};
+use holdfast_model::{Tier, VolumeId};
+
+use super::archive::{Archive, Step};
+use super::measure;
+
+/// What was measured of a subject, in the steps that a query asks for.
+pub(super) fn points(
+    archive: &Archive,
+    subject: &HistorySubject,
+    query: &LocalHistoryQuery,
+) -> Vec<LocalHistoryPoint> {
+    let Some(series) = series(subject) else {
+        return Vec::new();
+    };
+    let span = Span {
+        from: query.from,
+        until: query.until,
+        step: query.step,
+    };
+    let is_node = series == Series::Node;
+    let steps = archive.of(&series, span);
+    let points = steps.iter().map(|(at, step)| point(*at, step, is_node));
+    points.collect()
+}
+
+/// Nothing for a class of devices that this version does not know.
+fn series(subject: &HistorySubject) -> Option<Series> {
+    Some(match subject {
+        HistorySubject::Node => Series::Node,
+        HistorySubject::Volume(volume) => Series::Volume(VolumeId(*volume)),
+        HistorySubject::Initiator(volume, name) => {
+            Series::Initiator(VolumeId(*volume), name.clone())
+        }
+        HistorySubject::Device(device) => Series::Device(*device),
+        HistorySubject::Tier(name) => {
+            let tiers = [
+                (DeviceTier::Flash, Tier::Flash),
+                (DeviceTier::Capacity, Tier::Capacity),
+            ];
+            let (_, tier) = tiers.iter().find(|(it, _)| it.as_str() == name)?;
+            Series::Tier(measure::number(*tier))
+        }
+    })
+}
+
+fn point(at: u64, step: &Step, is_node: bool) -> LocalHistoryPoint {
+    let sample = &step.sample;
+    let used = level(sample, measure::USED_BYTES);
+    let fill = Fill {
+        used_bytes: used.mean() as u64,
+        bytes: level(sample, measure::BYTES).mean() as u64,
+    };
+    LocalHistoryPoint {
+        at,
+        seconds: step.seconds,
+        reads: flow(sample, Some(measure::READ_BYTES), measure::READS),
+        writes: flow(sample, Some(measure::WRITE_BYTES), measure::WRITES),
+        others: flow(sample, None, measure::OTHERS),
+        fill: (used.looks > 0).then_some(fill),
+        node: is_node.then(|| LocalNodeMeasures {
+            sessions: level(sample, measure::SESSIONS),
+            journal_used: level(sample, measure::JOURNAL_USED),
+            journal: level(sample, measure::JOURNAL),
+            cache_hits: count(sample, measure::CACHE_HITS),
+            cache_misses: count(sample, measure::CACHE_MISSES),
+            synced_bytes: count(sample, measure::SYNCED_BYTES),
+        }),
+    }
+}
+
+fn flow(sample: &Sample, bytes: Option<Measure>, times: Measure) -> LocalFlow {
+    let Some(Value::Latencies(latencies)) = sample.get(times) else {
+        return LocalFlow::default();
+    };
+    LocalFlow {
+        bytes: bytes.map_or(0, |bytes| count(sample, bytes)),
+        total_us: latencies.total(),
+        latencies: latencies.steps().collect(),
+    }
+}
+
+fn count(sample: &Sample, measure: Measure) -> u64 {
+    match sample.get(measure) {
+        Some(Value::Count(count)) => *count,
+        _ => 0,
+    }
+}
+
+fn level(sample: &Sample, measure: Measure) -> Level {
+    match sample.get(measure) {
+        Some(Value::Level { sum, looks, most }) => Level {
+            sum: *sum,
+            looks: *looks,
+            most: *most,
+        },
+        _ => Level::default(),
+    }
+}

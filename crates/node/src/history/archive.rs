@@ -1,0 +1,385 @@
+//! Keeps the performance history of this node: frames of all resolutions in files of bounded size, in a directory of its own.
+//!
+//! It runs beside the data path, which hands over a frame a second and never waits. Files are not flushed to stable storage: the
+//! seconds that a power loss takes along are no loss of data.
+//!
+//! Invariants:
+//! - files take no more than the budget, and a segment of each resolution;
+//! - whatever the directory holds, the node starts: what is not understood is left where it is, and what is torn is cut off;
+//! - a file that cannot be written is told of once, and the history goes on with the next segment.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use holdfast_history::{
+    Frame, Frames, RESOLUTIONS, Rollup, Sample, Segment, Series, Span, Value, surplus,
+};
+
+use super::measure;
+
+/// How much of the time for which a resolution is kept is in a segment: one in so many goes at a time.
+const SEGMENTS: u64 = 12;
+const ENDING: &str = "frames";
+
+/// What was measured of a thing in a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Seconds of it in which the node measured.
+    pub(crate) seconds: u64,
+    pub(crate) sample: Sample,
+}
+
+/// What is written down, and what is under way.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    directory: PathBuf,
+    bytes_max: u64,
+    segments: Vec<Segment>,
+    /// The newest of each resolution, by its place, while it can be written.
+    open: [Option<File>; RESOLUTIONS.len()],
+    rollup: Rollup,
+    /// It was told that something cannot be written.
+    told: bool,
+}
+
+impl Archive {
+    /// Goes on with what a directory holds, or with nothing.
+    pub(crate) fn open(directory: PathBuf, bytes_max: u64) -> Self {
+        let mut archive = Self {
+            directory,
+            bytes_max,
+            segments: Vec::new(),
+            open: [const { None }; RESOLUTIONS.len()],
+            rollup: Rollup::default(),
+            told: false,
+        };
+        if let Err(error) = archive.find() {
+            archive.tell(&error);
+        }
+        archive.go_on();
+        archive
+    }
+
+    /// Takes what was measured in a second.
+    pub(crate) fn take(&mut self, frame: Frame) {
+        let now = frame.from;
+        for (place, frame) in self.rollup.take(frame) {
+            self.write(place, &frame);
+        }
+        self.clear_away(now);
+    }
+
+    /// What is known of a thing, by the beginnings of the steps in which the node ran.
+    pub(crate) fn of(&self, series: &Series, span: Span) -> BTreeMap<u64, Step> {
+        let mut steps = BTreeMap::new();
+        let place = span.place();
+        let of_it = self.segments.iter().filter(|it| it.place == place);
+        for segment in of_it.filter(|it| it.until > span.from && it.from < span.until) {
+            // One that cannot be read is a gap.
+            let bytes = fs::read(self.path(segment)).unwrap_or_default();
+            for frame in Frames::new(&bytes).map_while(Result::ok) {
+                add(&mut steps, series, span, &frame);
+            }
+        }
+        for frame in self.rollup.under_way(place) {
+            add(&mut steps, series, span, frame);
+        }
+        steps
+    }
+
+    fn path(&self, segment: &Segment) -> PathBuf {
+        let seconds = RESOLUTIONS[segment.place].seconds;
+        self.directory
+            .join(format!("{seconds}-{}.{ENDING}", segment.from))
+    }
+
+    /// Looks at what is in the directory, and cuts off what is torn.
+    fn find(&mut self) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let Some((place, from)) = named(&path) else {
+                continue;
+            };
+            let bytes = fs::read(&path)?;
+            let mut frames = Frames::new(&bytes);
+            let ends = frames.by_ref().map_while(Result::ok);
+            let until = ends.map(|it| it.from + u64::from(it.seconds)).max();
+            let whole = frames.bytes_read() as u64;
+            if whole < bytes.len() as u64 {
+                OpenOptions::new().write(true).open(&path)?.set_len(whole)?;
+            }
+            self.segments.push(Segment {
+                place,
+                from,
+                until: until.unwrap_or(from),
+                bytes: whole,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds up again what is in no frame of the next resolution yet.
+    fn go_on(&mut self) {
+        for place in (0..RESOLUTIONS.len() - 1).rev() {
+            let coarser = self.segments.iter().filter(|it| it.place == place + 1);
+            let from = coarser.map(|it| it.until).max().unwrap_or(0);
+            let mut frames = Vec::new();
+            for segment in self
+                .segments
+                .iter()
+                .filter(|it| it.place == place && it.until > from)
+            {
+                let bytes = fs::read(self.path(segment)).unwrap_or_default();
+                let read = Frames::new(&bytes).map_while(Result::ok);
+                frames.extend(read.filter(|frame| frame.from >= from));
+            }
+            frames.sort_by_key(|frame| frame.from);
+            for frame in frames {
+                for (place, complete) in self.rollup.take_again(place, &frame) {
+                    self.write(place, &complete);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, place: usize, frame: &Frame) {
+        if let Err(error) = self.try_write(place, frame) {
+            self.open[place] = None;
+            self.tell(&error);
+        }
+    }
+
+    fn try_write(&mut self, place: usize, frame: &Frame) -> io::Result<()> {
+        let (kept, until) = (
+            RESOLUTIONS[place].kept,
+            frame.from + u64::from(frame.seconds),
+        );
+        let newest = self.segments.iter().rposition(|it| it.place == place);
+        let fits = |segment: &Segment| {
+            // Where the clock was set back a new one begins, so that each is in order.
+            segment.until <= frame.from && frame.from < segment.from + kept / SEGMENTS
+        };
+        let newest = newest.filter(|at| self.open[place].is_some() && fits(&self.segments[*at]));
+        let at = match newest {
+            Some(at) => at,
+            None => self.begin(place, frame.from)?,
+        };
+        let bytes = frame.encode();
+        let file = self.open[place]
+            .as_mut()
+            .expect("it has just been looked at");
+        file.write_all(&bytes)?;
+        self.segments[at].bytes += bytes.len() as u64;
+        self.segments[at].until = until;
+        Ok(())
+    }
+
+    /// Begins a segment. One that begins with the same second takes the place of the one that did.
+    fn begin(&mut self, place: usize, from: u64) -> io::Result<usize> {
+        let segment = Segment {
+            place,
+            from,
+            until: from,
+            bytes: 0,
+        };
+        let file = File::create(self.path(&segment))?;
+        self.open[place] = Some(file);
+        self.segments
+            .retain(|it| (it.place, it.from) != (place, from));
+        self.segments.push(segment);
+        Ok(self.segments.len() - 1)
+    }
+
+    fn clear_away(&mut self, now: u64) {
+        for segment in surplus(&self.segments, now, self.bytes_max) {
+            self.segments.retain(|it| *it != segment);
+            if let Err(error) = fs::remove_file(self.path(&segment)) {
+                self.tell(&error);
+            }
+        }
+    }
+
+    fn tell(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.told, true) {
+            tracing::warn!(
+                "the performance history in {} has gaps: {error}; see that there is room, and that it may be written",
+                self.directory.display()
+            );
+        }
+    }
+}
+
+/// Adds what a frame says to the step in which it is.
+fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Frame) {
+    let Some(at) = span.step_of(frame.from) else {
+        return;
+    };
+    let step = steps.entry(at).or_default();
+    if let Some(Value::Count(seconds)) = own(frame).and_then(|it| it.get(measure::SECONDS)) {
+        step.seconds += seconds;
+    }
+    if let Some(sample) = frame.samples.get(series) {
+        step.sample.merge(sample);
+    }
+}
+
+fn own(frame: &Frame) -> Option<&Sample> {
+    frame.samples.get(&Series::Node)
+}
+
+/// The place and the beginning that a file's name says.
+fn named(path: &Path) -> Option<(usize, u64)> {
+    if path.extension()? != ENDING {
+        return None;
+    }
+    let (seconds, from) = path.file_stem()?.to_str()?.split_once('-')?;
+    let seconds: u32 = seconds.parse().ok()?;
+    let place = RESOLUTIONS.iter().position(|it| it.seconds == seconds)?;
+    Some((place, from.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_history::Measure;
+
+    use super::*;
+
+    const START: u64 = 1_795_000_000 / 3600 * 3600;
+    const VOLUME: Series = Series::Device(1);
+    const BYTES: Measure = measure::READ_BYTES;
+
+    fn second(at: u64) -> Frame {
+        let count = |measure, count| {
+            let mut sample = Sample::default();
+            sample.add(measure, Value::Count(count));
+            sample
+        };
+        let mut frame = Frame {
+            from: at,
+            seconds: 1,
+            ..Frame::default()
+        };
+        frame.add(Series::Node, &count(measure::SECONDS, 1));
+        frame.add(VOLUME, &count(BYTES, at - START + 1));
+        frame
+    }
+
+    fn filled(directory: &Path, bytes_max: u64, seconds: u64) -> Archive {
+        let mut archive = Archive::open(directory.to_owned(), bytes_max);
+        for at in START..START + seconds {
+            archive.take(second(at));
+        }
+        archive
+    }
+
+    /// Beginnings, seconds, and bytes.
+    fn told(archive: &Archive, until: u64, step: u32) -> Vec<(u64, u64, u64)> {
+        let span = Span {
+            from: START,
+            until: START + until,
+            step,
+        };
+        let steps = archive.of(&VOLUME, span);
+        let bytes = |step: &Step| match step.sample.get(BYTES) {
+            Some(Value::Count(bytes)) => *bytes,
+            other => panic!("{other:?}"),
+        };
+        let steps = steps.iter();
+        steps
+            .map(|(at, step)| (at - START, step.seconds, bytes(step)))
+            .collect()
+    }
+
+    /// The sum of the numbers of the seconds.
+    fn expected(from: u64, until: u64) -> (u64, u64, u64) {
+        (from, until - from, (from + 1..=until).sum())
+    }
+
+    #[test]
+    fn every_resolution_tells_the_same_and_a_start_changes_nothing() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut archive = filled(folder.path(), 64 << 20, 1234);
+        for start in 0..2 {
+            assert_eq!(told(&archive, 3, 1), [(0, 1, 1), (1, 1, 2), (2, 1, 3)]);
+            assert_eq!(told(&archive, 1240, 10).len(), 124);
+            assert_eq!(
+                told(&archive, 1500, 300),
+                [(0, 300), (300, 600), (600, 900), (900, 1200), (1200, 1234)]
+                    .map(|(from, until)| expected(from, until)),
+                "start {start}"
+            );
+            assert_eq!(told(&archive, 3600, 3600), [expected(0, 1234)]);
+            assert_eq!(told(&archive, 900, 450).len(), 2, "a multiple of ten");
+            archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        }
+        assert_eq!(told(&archive, 0, 1), []);
+    }
+
+    #[test]
+    fn files_take_no_more_than_the_budget() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let archive = filled(folder.path(), 40_000, 4000);
+        let bytes = |place| {
+            let of_it = archive.segments.iter().filter(|it| it.place == place);
+            of_it.map(|it| it.bytes).sum::<u64>()
+        };
+        // A segment is 300 frames of some thirty bytes, and the newest stays in any case.
+        assert!((1..=20_000).contains(&bytes(0)), "{}", bytes(0));
+        let files = fs::read_dir(folder.path()).expect("it is there");
+        let files: u64 = files
+            .map(|it| it.and_then(|it| it.metadata()).expect("it is there").len())
+            .sum();
+        assert_eq!(files, (0..4).map(bytes).sum::<u64>());
+        let newest = told(&archive, 4000, 1);
+        assert_eq!(newest.last(), Some(&(3999, 1, 4000)));
+        assert!(newest[0].0 > 3000, "the oldest went: {:?}", newest[0]);
+    }
+
+    #[test]
+    fn what_is_torn_is_cut_off_and_what_is_not_understood_stays() {
+        let folder = tempfile::tempdir().expect("there is room");
+        drop(filled(folder.path(), 64 << 20, 100));
+        let path = folder.path().join(format!("1-{START}.frames"));
+        let whole = fs::read(&path).expect("it is there");
+        fs::write(&path, &whole[..whole.len() - 3]).expect("there is room");
+        for name in ["notes", "7-1.frames", "1-x.frames", "1.frames"] {
+            fs::write(folder.path().join(name), "mine").expect("there is room");
+        }
+        let mut archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        assert_eq!(told(&archive, 100, 1).len(), 99);
+        archive.take(second(START + 100));
+        assert_eq!(told(&archive, 101, 1).len(), 100);
+        for name in ["notes", "7-1.frames", "1-x.frames", "1.frames"] {
+            let text = fs::read_to_string(folder.path().join(name));
+            assert_eq!(text.expect("it stays"), "mine");
+        }
+    }
+
+    /// The directory cannot be made, and the node goes on.
+    #[test]
+    fn without_a_directory_there_is_what_is_under_way() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("history");
+        fs::write(&file, "a file").expect("there is room");
+        let archive = filled(&file, 64 << 20, 7);
+        assert!(archive.told);
+        assert_eq!(told(&archive, 10, 1), []);
+        assert_eq!(told(&archive, 10, 10), [expected(0, 7)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_hides_nothing_that_was_measured_before() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut archive = filled(folder.path(), 64 << 20, 50);
+        for at in START + 20..START + 30 {
+            archive.take(second(at));
+        }
+        let archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        let steps = told(&archive, 50, 1);
+        assert_eq!(steps.len(), 50);
+        assert_eq!((steps[19].1, steps[20].1, steps[30].1), (1, 2, 1));
+    }
+}
