@@ -9,6 +9,8 @@
 //! - whoever counts never waits: counters are atomic, or belong to the services' thread;
 //! - however many names hosts or peers make up, labels have a bounded number of values.
 
+mod traffic;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +24,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
+
+pub(crate) use self::traffic::Traffic;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DeviceLabel {
@@ -91,6 +95,7 @@ pub struct Metrics {
     initiator_stalls: Family<Initiator, Total>,
     initiator_stalled: Family<Initiator, Seconds>,
     stalls_lost: Total,
+    traffic: Traffic,
     volumes_stalled: Level,
     volumes_unserved: Level,
     replicas_waiting: Family<ConditionLabel, Level>,
@@ -151,6 +156,7 @@ impl Metrics {
             initiator_stalls: Family::default(),
             initiator_stalled: Family::default(),
             stalls_lost: Total::default(),
+            traffic: Traffic::default(),
             volumes_stalled: Level::default(),
             volumes_unserved: Level::default(),
             replicas_waiting: Family::default(),
@@ -184,6 +190,7 @@ impl Metrics {
             ahead_used: Total::default(),
             ahead_unused: Total::default(),
         };
+        metrics.traffic.register(&mut registry);
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -457,6 +464,11 @@ impl Metrics {
         }
     }
 
+    /// What hosts and devices do.
+    pub(crate) const fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// A stall could not be kept.
     pub(crate) fn stall_lost(&self) {
         self.stalls_lost.inc();
@@ -540,6 +552,7 @@ impl Metrics {
         self.bad_blocks.set(level(bad_blocks.sum()));
         self.sessions.set(level(sessions.sum()));
         self.primaries.set(level(primaries as u64));
+        self.traffic.keep(report);
         self.tell_served(report);
         self.tell_devices(report);
         self.tell_members(report);

@@ -32,7 +32,6 @@ use crate::directory::{ClaimError, Directory};
 use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
-use crate::history::Measuring;
 use crate::logging::{self, Log};
 use crate::machine;
 use crate::member;
@@ -186,7 +185,7 @@ async fn serve<A: Api>(
         detached,
         stalls: services.stalls,
         frames: services.frames,
-        measuring: Measuring::default(),
+        measuring: services.measuring,
         measure_due: Instant::now(),
         report,
         report_due: Instant::now(),

@@ -27,7 +27,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
-use crate::history::{self, FrameSender, HistoryDesk};
+use crate::history::{self, FrameSender, HistoryDesk, Measuring};
 use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
@@ -63,7 +63,8 @@ pub(crate) struct Services {
     pub(crate) members: watch::Receiver<MembersView>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
-    /// Where goes what was measured.
+    /// What measures, and where that goes.
+    pub(crate) measuring: Measuring,
     pub(crate) frames: FrameSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
 }
@@ -87,6 +88,7 @@ impl Services {
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
         let bytes_max = config.history.bytes_max;
+        let measuring = Measuring::new(metrics.traffic().clone());
         let (frames, history) = history::keep(config.node.0, &config.directory, bytes_max)?;
         drop(within);
         let within = for_api.enter();
@@ -137,6 +139,7 @@ impl Services {
             metadata,
             members,
             stalls,
+            measuring,
             frames,
             stop: [stop_beside, stop_api],
         })

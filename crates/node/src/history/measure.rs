@@ -10,6 +10,8 @@ use holdfast_engine::{DeviceStatus, NodeStatus, Use};
 use holdfast_history::{Done, Frame, Measure, Sample, Series, Value};
 use holdfast_model::{DiskId, PAGE_SIZE, Tier};
 
+use crate::metrics::Traffic;
+
 /// Seconds in which the node measured.
 pub(super) const SECONDS: Measure = Measure(0);
 /// A node that stood still for longer has another one in its place: then it is the clock that was set.
@@ -49,9 +51,10 @@ struct Counts {
     synced_bytes: u64,
 }
 
-/// Makes a frame of each second.
+/// Makes a frame of each second, and counts the same for Prometheus.
 #[derive(Debug, Default)]
 pub(crate) struct Measuring {
+    traffic: Traffic,
     /// The second that is under way, since 1970.
     second: Option<u64>,
     counts: Counts,
@@ -61,6 +64,13 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
+    pub(crate) fn new(traffic: Traffic) -> Self {
+        Self {
+            traffic,
+            ..Self::default()
+        }
+    }
+
     /// Takes note of how the node stands. What it says is part of the frame of the second that is under way.
     pub(crate) fn note(&mut self, status: &NodeStatus) {
         let usage = &status.usage;
@@ -134,15 +144,19 @@ impl Measuring {
             let Some((ordinal, tier)) = self.devices.get(&it.disk) else {
                 continue;
             };
-            let sample = done([&it.reads, &it.writes, &it.others]);
+            let all = [&it.reads, &it.writes, &it.others];
+            self.traffic.device(*ordinal, all);
+            let sample = done(all);
             frame.add(Series::Device(*ordinal), &sample);
             frame.add(Series::Tier(number(*tier)), &sample);
         }
         for it in uses {
-            let sample = done([&it.reads, &it.writes, &it.others]);
+            let all = [&it.reads, &it.writes, &it.others];
+            let sample = done(all);
             let series = match it.initiator {
                 Some(name) => Series::Initiator(it.volume, name.to_string()),
                 None => {
+                    self.traffic.volume(it.volume, all);
                     own.merge(&sample);
                     Series::Volume(it.volume)
                 }
