@@ -69,7 +69,7 @@ struct Start {
 }
 
 fn main() -> Result<()> {
-    let mut arguments = Arguments::of_process()?;
+    let mut arguments = Arguments::of_process();
     let rounds = arguments.number("--rounds", 3, ROUNDS_MAX)?;
     let slices = arguments.number("--slices", 256, SLICES_MAX)?;
     let json = arguments.json();

@@ -48,7 +48,7 @@ struct Options {
 
 impl Options {
     fn parse() -> Result<Self> {
-        let mut arguments = Arguments::of_process()?;
+        let mut arguments = Arguments::of_process();
         let options = Self {
             minutes: arguments.number("--minutes", 10, MINUTES_MAX)?,
             json: arguments.json(),

@@ -1,4 +1,4 @@
-//! What a bench is told on the command line: options, each with a value.
+//! What a bench is told on the command line: options, each with a value, or `--help`.
 //!
 //! Invariants:
 //! - cargo's own `--bench` is none of them;
@@ -12,38 +12,41 @@ use anyhow::{Context, Result, bail, ensure};
 /// The options that this process was given, until they are asked for.
 #[derive(Debug)]
 pub struct Arguments {
-    given: Vec<(String, String)>,
+    given: Vec<(String, Option<String>)>,
     known: Vec<&'static str>,
 }
 
 impl Arguments {
     /// Those of this process.
-    ///
-    /// # Errors
-    /// One has no value.
-    pub fn of_process() -> Result<Self> {
+    #[must_use]
+    pub fn of_process() -> Self {
         Self::of(std::env::args().skip(1))
     }
 
-    fn of(arguments: impl Iterator<Item = String>) -> Result<Self> {
+    fn of(arguments: impl Iterator<Item = String>) -> Self {
         let mut arguments = arguments.filter(|it| it != "--bench");
         let mut given = Vec::new();
         while let Some(option) = arguments.next() {
-            let value = arguments.next();
-            let value = value.with_context(|| format!("{option} needs a value"))?;
+            let value = if option == HELP {
+                None
+            } else {
+                arguments.next()
+            };
             given.push((option, value));
         }
-        Ok(Self {
+        Self {
             given,
             known: Vec::new(),
-        })
+        }
     }
 
     /// All values of an option, in order.
     pub fn all(&mut self, option: &'static str) -> Vec<String> {
         self.known.push(option);
-        let those = self.given.extract_if(.., |(name, _)| name == option);
-        those.map(|(_, value)| value).collect()
+        let is_it =
+            |(name, value): &mut (String, Option<String>)| name == option && value.is_some();
+        let those = self.given.extract_if(.., is_it);
+        those.filter_map(|(_, value)| value).collect()
     }
 
     /// The last value of an option, if it was given.
@@ -83,15 +86,23 @@ impl Arguments {
     /// Everything has been asked for.
     ///
     /// # Errors
-    /// Something else was given.
+    /// Something else was given, or an option without its value, or help was asked for: each is told which options there are.
     pub fn end(self) -> Result<()> {
         let Some((option, _)) = self.given.first() else {
             return Ok(());
         };
-        bail!("there is no {option}: {}", self.known.join(", "))
+        let known = self.known.join(", ");
+        match option.as_str() {
+            HELP => bail!(
+                "the options, each with a value: {known}; docs/hacking.md says what they mean"
+            ),
+            option if self.known.contains(&option) => bail!("{option} needs a value"),
+            option => bail!("there is no {option}: {known}"),
+        }
     }
 }
 
+const HELP: &str = "--help";
 const ROUNDS: u32 = 3;
 const ROUNDS_MAX: u32 = 100;
 const SECONDS_MAX: u32 = 120;
@@ -113,7 +124,7 @@ impl Repeated {
     /// # Errors
     /// It is none of what there is.
     pub fn of_process(seconds: u32) -> Result<Self> {
-        let mut arguments = Arguments::of_process()?;
+        let mut arguments = Arguments::of_process();
         let told = Self {
             rounds: arguments.number("--rounds", ROUNDS, ROUNDS_MAX)?,
             span: arguments.seconds(seconds, SECONDS_MAX)?,
@@ -128,26 +139,31 @@ impl Repeated {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Result<Arguments> {
+    fn words(text: &str) -> Arguments {
         Arguments::of(text.split(' ').map(str::to_owned))
     }
 
     #[test]
     fn options_have_values() {
         let mut arguments =
-            words("--bench --rounds 2 --with x --seconds 3 --with y --json z --bench").unwrap();
+            words("--bench --rounds 2 --with x --seconds 3 --with y --json z --bench");
         assert_eq!(arguments.number("--rounds", 1, 5).unwrap(), 2);
         assert_eq!(arguments.seconds(1, 5).unwrap(), Duration::from_secs(3));
         assert_eq!(arguments.all("--with"), ["x", "y"]);
         assert_eq!(arguments.json(), Some(PathBuf::from("z")));
         arguments.end().unwrap();
-        assert!(words("--rounds").is_err());
-        assert!(words("--rounds 2 --json").is_err());
+        for text in ["--json", "--rounds 2 --json"] {
+            let mut arguments = words(text);
+            arguments.number("--rounds", 1, 5).unwrap();
+            assert_eq!(arguments.json(), None);
+            let refused = arguments.end().unwrap_err().to_string();
+            assert_eq!(refused, "--json needs a value");
+        }
     }
 
     #[test]
     fn what_was_not_given_is_as_usual() {
-        let mut arguments = words("--bench").unwrap();
+        let mut arguments = words("--bench");
         assert_eq!(arguments.number("--rounds", 3, 5).unwrap(), 3);
         assert_eq!(arguments.text("--size"), None);
         assert_eq!(arguments.json(), None);
@@ -156,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_refused() {
-        let mut arguments = words("--rounds 2 --more x").unwrap();
+        let mut arguments = words("--rounds 2 --more x");
         arguments.number("--rounds", 1, 5).unwrap();
         arguments.json();
         let refused = arguments.end().unwrap_err().to_string();
@@ -164,9 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn help_tells_which_options_there_are() {
+        for text in ["--help", "--help --rounds 2", "--rounds 2 --help"] {
+            let mut arguments = words(text);
+            arguments.number("--rounds", 1, 5).unwrap();
+            arguments.json();
+            let told = arguments.end().unwrap_err().to_string();
+            assert!(told.contains("--rounds, --json"), "{told}");
+        }
+    }
+
+    #[test]
     fn numbers_have_bounds() {
         let number = |value: &str| {
-            let mut arguments = words(&format!("--rounds {value}")).unwrap();
+            let mut arguments = words(&format!("--rounds {value}"));
             arguments.number("--rounds", 3, 5)
         };
         assert_eq!(number("1").unwrap(), 1);

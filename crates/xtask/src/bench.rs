@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 /// Runs it with these options.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<()> {
     let status = Command::new(env!("CARGO"))
-        .args(["bench", "--quiet", "--locked", "-p", "holdfast-e2e"])
+        .args(["bench", "--locked", "-p", "holdfast-e2e"])
         .args(["--bench", "peers", "--"])
         .args(options)
         .current_dir(root)

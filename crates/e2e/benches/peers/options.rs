@@ -28,7 +28,7 @@ impl Options {
     /// # Errors
     /// It is none of what there is.
     pub(crate) fn parse() -> Result<Self> {
-        let mut arguments = Arguments::of_process()?;
+        let mut arguments = Arguments::of_process();
         let rounds = arguments.number("--rounds", 5, ROUNDS_MAX)?;
         let duration = arguments.seconds(4, SECONDS_MAX)?;
         let mut only = arguments.all("--only");
