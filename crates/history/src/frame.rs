@@ -3,11 +3,15 @@
 //! Layout, little-endian: length of the body (u32), CRC-32C of the body (u32), the body: version (u8), and as numbers of seven
 //! bits each: the beginning in seconds since 1970, the length in seconds, how many series, and each with its sample.
 //!
-//! Invariant: a frame is read whole and as it was written, or not at all.
+//! Invariants:
+//! - a frame is read whole and as it was written, or not at all;
+//! - however many names hosts make up, a frame that is made here has a bounded number of them.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use holdfast_model::VolumeId;
 use holdfast_stdx::crc32c;
 
 use crate::codec::{Reader, Writer};
@@ -17,8 +21,12 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 8;
 /// Bytes of a frame at most: ten thousand series that are busy in all that is measured.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Series in a frame at most.
+/// Series in a frame that is read at most.
 const SERIES_MAX: usize = 1 << 16;
+/// Initiators of volumes that are told apart in a frame: they say themselves how they are called.
+const INITIATORS_MAX: usize = 4096;
+/// What the others of a volume are called: no name of an initiator (RFC 3722).
+const OTHERS: &str = "(others)";
 
 /// What was measured, of everything, in a step of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +43,25 @@ impl Frame {
     /// Adds what was measured of a thing; nothing, if that was nothing.
     pub fn add(&mut self, series: Series, sample: &Sample) {
         if !sample.is_empty() {
+            let series = self.told_apart(series);
             self.samples.entry(series).or_default().merge(sample);
+        }
+    }
+
+    /// As what it is told: of more initiators than can be told apart it is one for all of a volume.
+    fn told_apart(&self, series: Series) -> Series {
+        let Series::Initiator(volume, _) = series else {
+            return series;
+        };
+        if self.samples.contains_key(&series) {
+            return series;
+        }
+        let from = Series::Initiator(VolumeId(0), String::new());
+        let initiators = self.samples.range(from..Series::Tier(0));
+        if initiators.count() < INITIATORS_MAX {
+            series
+        } else {
+            Series::Initiator(volume, OTHERS.into())
         }
     }
 
@@ -44,9 +70,7 @@ impl Frame {
         for (series, sample) in &other.samples {
             match self.samples.get_mut(series) {
                 Some(known) => known.merge(sample),
-                None => {
-                    self.samples.insert(series.clone(), sample.clone());
-                }
+                None => self.add(series.clone(), sample),
             }
         }
     }
@@ -173,7 +197,6 @@ impl Iterator for Frames<'_> {
 mod tests {
     use alloc::string::ToString;
 
-    use holdfast_model::VolumeId;
     use holdfast_stdx::Prng;
 
     use super::*;
@@ -214,6 +237,32 @@ mod tests {
         let read: Vec<Frame> = frames.by_ref().map(|it| it.expect("it is whole")).collect();
         assert_eq!(read, all);
         assert_eq!(frames.bytes_read(), bytes.len());
+    }
+
+    /// An hour of a host that logs in with another name each time.
+    #[test]
+    fn names_that_hosts_make_up_are_bounded() {
+        let mut hour = Frame::default();
+        let mut sample = Sample::default();
+        sample.add(Measure(1), Value::Count(1));
+        let of = |name: u64| Series::Initiator(VolumeId(7), alloc::format!("iqn.x:{name}"));
+        for second in 0..3000 {
+            let mut frame = Frame::default();
+            frame.add(of(2 * second), &sample);
+            frame.add(of(2 * second + 1), &sample);
+            frame.add(of(0), &sample);
+            frame.add(Series::Volume(VolumeId(7)), &sample);
+            hour.merge(&frame);
+        }
+        assert_eq!(hour.samples.len(), INITIATORS_MAX + 2);
+        let count = |series: &Series| match hour.samples[series].get(Measure(1)) {
+            Some(Value::Count(count)) => *count,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(count(&of(0)), 3001, "who is known stays known");
+        let others = Series::Initiator(VolumeId(7), OTHERS.into());
+        assert_eq!(count(&others), 6000 - INITIATORS_MAX as u64);
+        assert_eq!(count(&Series::Volume(VolumeId(7))), 3000);
     }
 
     /// Power fails in the middle of the last one: the next one is written in its place.

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - files take no more than the budget, and a segment of each resolution;
 //! - whatever the directory holds, the node starts: what is not understood is left where it is, and what is torn is cut off;
-//! - a file that cannot be written is told of once, and the history goes on with the next segment.
+//! - a file that cannot be written is told of once, and the history goes on with a new one after a pause.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +22,8 @@ use super::measure;
 /// How much of the time for which a resolution is kept is in a segment: one in so many goes at a time.
 const SEGMENTS: u64 = 12;
 const ENDING: &str = "frames";
+/// Seconds for which nothing is written where that has failed: each attempt makes a file.
+const PAUSE: u64 = 60;
 
 /// What was measured of a thing in a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) struct Archive {
     segments: Vec<Segment>,
     /// The newest of each resolution, by its place, while it can be written.
     open: [Option<File>; RESOLUTIONS.len()],
+    /// Before this moment none of a resolution is written, by its place.
+    paused_until: [u64; RESOLUTIONS.len()],
     rollup: Rollup,
     /// It was told that something cannot be written.
     told: bool,
@@ -52,6 +56,7 @@ impl Archive {
             bytes_max,
             segments: Vec::new(),
             open: [const { None }; RESOLUTIONS.len()],
+            paused_until: [0; RESOLUTIONS.len()],
             rollup: Rollup::default(),
             told: false,
         };
@@ -146,8 +151,14 @@ impl Archive {
     }
 
     fn write(&mut self, place: usize, frame: &Frame) {
+        // A clock that is set back does not make it longer.
+        let left = self.paused_until[place].saturating_sub(frame.from);
+        if (1..=PAUSE).contains(&left) {
+            return;
+        }
         if let Err(error) = self.try_write(place, frame) {
             self.open[place] = None;
+            self.paused_until[place] = frame.from.saturating_add(PAUSE);
             self.tell(&error);
         }
     }
@@ -364,10 +375,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         let file = folder.path().join("history");
         fs::write(&file, "a file").expect("there is room");
-        let archive = filled(&file, 64 << 20, 7);
+        let mut archive = filled(&file, 64 << 20, 7);
         assert!(archive.told);
         assert_eq!(told(&archive, 10, 1), []);
         assert_eq!(told(&archive, 10, 10), [expected(0, 7)]);
+        fs::remove_file(&file).expect("it is there");
+        fs::create_dir(&file).expect("there is room");
+        for at in START + 7..START + 70 {
+            archive.take(second(at));
+        }
+        let first = told(&archive, 70, 1)[0].0;
+        assert_eq!(first, PAUSE, "it is tried again after a pause");
     }
 
     #[test]
