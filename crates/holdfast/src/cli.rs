@@ -16,6 +16,7 @@ use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
+use crate::manual::ManArguments;
 use crate::recover::RecoverCommand;
 
 /// A virtual SAN: pool the disks of a few servers into highly available volumes, served over iSCSI
@@ -134,6 +135,16 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: RecoverCommand,
     },
+    /// Print what a shell needs to complete the words of this program
+    ///
+    /// For bash into `/usr/share/bash-completion/completions/holdfast`, for zsh into a file `_holdfast` in a directory of `fpath`, for
+    /// fish into `~/.config/fish/completions/holdfast.fish`. For one session: `source <(holdfast completions bash)`.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages of all commands, or print their reference
+    Man(ManArguments),
 }
 
 /// `node --config FILE` runs a node; `node list` is a command.

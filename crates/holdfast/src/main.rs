@@ -9,6 +9,7 @@ mod commands;
 mod demo;
 mod failure;
 mod inspect;
+mod manual;
 mod output;
 mod recover;
 
@@ -66,6 +67,8 @@ fn main() -> ExitCode {
         }
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
         Command::Recover { command } => recover::run(&output, &command),
+        Command::Completions { shell } => manual::complete(shell, &output),
+        Command::Man(arguments) => manual::run(&arguments, &output),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
