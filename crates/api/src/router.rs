@@ -2,6 +2,7 @@
 
 mod access;
 mod history;
+mod metrics;
 
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         history::device_history,
         history::tier_history,
         history::local_history,
-        metrics
+        metrics::metrics
     )
 )]
 struct Document;
@@ -116,7 +117,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .route("/local/stalls", get(local_stalls::<A>));
     Router::new()
         .nest("/api/v1", v1)
-        .route("/metrics", get(metrics::<A>))
+        .route("/metrics", get(metrics::metrics::<A>))
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -502,21 +503,6 @@ async fn local_stalls<A: Api>(
     query: Result<Query<StallQuery>, QueryRejection>,
 ) -> Result<Json<LocalStalls>, Problem> {
     api.local_stalls(stall_query(query)?).await.map(Json)
-}
-
-/// What Prometheus wants to be told that it is.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The metrics of the node behind this interface
-#[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, body = String, content_type = "application/openmetrics-text"),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
-))]
-async fn metrics<A: Api>(
-    State(api): State<Arc<A>>,
-) -> Result<([(&'static str, &'static str); 1], String), Problem> {
-    let text = api.metrics().await?;
-    Ok(([("content-type", METRICS_TYPE)], text))
 }
 
 /// Which stalls a query asks for.

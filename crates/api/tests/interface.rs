@@ -696,19 +696,33 @@ async fn histories_that_make_no_sense_are_refused() {
     }
 }
 
-/// Prometheus asks with its own words, and wants its own.
+/// Prometheus asks with its own words, and wants its own; others are told what everybody reads.
 #[tokio::test]
 async fn metrics_are_told_as_prometheus_reads_them() {
     let (url, _) = start(Remembering::default()).await;
     let address = url.to_string().replace("http://", "");
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = b"GET /metrics HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let ask = async |accept: &str| {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nhost: here\r\n{accept}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("\r\nvary: accept\r\n"), "{answer}");
+        answer
+    };
+    // As Prometheus 2.42 asks.
+    let prometheus = "accept: application/openmetrics-text;version=1.0.0,\
+                      application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
+    let answer = ask(prometheus).await;
     assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"));
     assert!(answer.ends_with("\r\n\r\n# EOF\n"), "{answer}");
+    for accept in ["", "accept: */*\r\n"] {
+        let answer = ask(accept).await;
+        assert!(answer.contains("content-type: text/plain; version=0.0.4"));
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    }
 }
 
 /// Clients that ask, and never read what they are told, leave in the end.
