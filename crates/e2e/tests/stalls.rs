@@ -153,8 +153,12 @@ fn shows_in_metrics(demo: &Demo, stall: &Stall) -> Result<()> {
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    let count = "holdfast_stall_seconds_count{cause=\"node-lost\"}";
-    ensure!(text.contains(count), "no {count} in:\n{text}");
+    let count = "holdfast_stall_seconds_count{cause=\"node-lost\"} ";
+    let counted = text.lines().find_map(|line| line.strip_prefix(count));
+    let counted: u64 = counted
+        .with_context(|| format!("no {count} in:\n{text}"))?
+        .parse()?;
+    ensure!(counted > 0, "it was not counted:\n{text}");
     ensure!(text.contains("holdfast_open 1"), "it serves:\n{text}");
     Ok(())
 }

@@ -44,7 +44,7 @@ pub use devices::DeviceDesk;
 pub use error::NodeError;
 pub use history::{HISTORY_DIRECTORY, HistoryDesk};
 pub use member::SEEN_FILE;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, reference as metrics_reference};
 pub use paths::{DEVICES_FILE, device_paths, noted_device_paths};
 pub use run::{LOG_FILE, run};
 pub use services::{ApiParts, connect};

@@ -9,15 +9,19 @@
 //! - whoever counts never waits: counters are atomic, or belong to the services' thread;
 //! - however many names hosts or peers make up, labels have a bounded number of values.
 
+mod labels;
+pub mod reference;
 mod traffic;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalStall, MemberState};
+use holdfast_api::documents::{
+    Device, LocalMetadata, LocalReport, LocalStall, MemberState, StallCause,
+};
 use holdfast_model::VolumeId;
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -25,59 +29,20 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-pub(crate) use self::traffic::Traffic;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DeviceLabel {
-    device: u16,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DeviceStateLabel {
-    device: u16,
-    state: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ConditionLabel {
-    condition: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct MemberLabel {
-    name: String,
-    member: String,
-}
+use labels::{
+    Cause, ConditionLabel, DeviceLabel, DeviceStateLabel, Initiator, MemberLabel, ReasonLabel,
+    Volume,
+};
+pub(crate) use traffic::Traffic;
 
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
 /// death of a node may cost, 3 is a write's lifetime, 30 how long commands are held.
 const STALL_BOUNDS: [f64; 9] = [0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 10.0, 30.0];
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Volume {
-    volume: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct Initiator {
-    volume: String,
-    initiator: String,
-}
-
 /// Initiators of volumes that are told apart, at most.
 const INITIATORS_MAX: usize = 256;
 /// What the others are called, and those of volumes that have no more room among them: no name of an initiator (RFC 3722).
 const OTHERS: &str = "(others)";
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Cause {
-    cause: &'static str,
-}
 
 type Total = Counter<u64, AtomicU64>;
 type Seconds = Counter<f64, AtomicU64>;
@@ -113,6 +78,8 @@ pub struct Metrics {
     metadata_believed: Level,
     sessions: Level,
     primaries: Level,
+    replicas_lacking: Level,
+    sync_left: Level,
     background_rate: Level,
     scrub_read: Total,
     scrub_bad: Total,
@@ -141,6 +108,10 @@ impl Metrics {
         ]);
         registry.register("build", "What runs here", build);
         let stall: StallHistogram = Family::new_with_constructor(|| Histogram::new(STALL_BOUNDS));
+        // The first of a cause is a rise from zero: of what was not there before, Prometheus sees no rise.
+        for cause in StallCause::ALL.map(StallCause::as_str) {
+            drop(stall.get_or_create(&Cause { cause }));
+        }
         registry.register_with_unit(
             "stall",
             "Lengths of the times in which commands waited for a volume at this portal and none was done",
@@ -174,6 +145,8 @@ impl Metrics {
             metadata_believed: Level::default(),
             sessions: Level::default(),
             primaries: Level::default(),
+            replicas_lacking: Level::default(),
+            sync_left: Level::default(),
             background_rate: Level::default(),
             scrub_read: Total::default(),
             scrub_bad: Total::default(),
@@ -378,6 +351,11 @@ impl Metrics {
                 "Slices that are served from here",
                 &self.primaries,
             ),
+            (
+                "replicas_lacking",
+                "Replicas of slices that are served from here, on this node or others, that are not in sync",
+                &self.replicas_lacking,
+            ),
         ];
         register_all(registry, None, levels);
         registry.register(
@@ -392,6 +370,11 @@ impl Metrics {
                 "pool_used",
                 "What of it is taken, or promised",
                 &self.pool_used,
+            ),
+            (
+                "sync_left",
+                "What those replicas lack that are being brought up to date from here",
+                &self.sync_left,
             ),
             (
                 "background_rate",
@@ -496,6 +479,11 @@ impl Metrics {
     fn tell_served(&self, report: &LocalReport) {
         let unserved = report.volumes.iter().filter(|it| !it.serving).count();
         self.volumes_unserved.set(level(unserved as u64));
+        let lacking = report.slices.iter().map(|it| it.lacking.len() as u64);
+        self.replicas_lacking.set(level(lacking.sum()));
+        let joining = report.slices.iter().flat_map(|it| &it.joining);
+        let left = joining.map(|it| it.bytes_total.saturating_sub(it.bytes_done));
+        self.sync_left.set(level(left.sum()));
         self.replicas_waiting.clear();
         let conditions = report.slices.iter();
         for condition in conditions.filter_map(|it| it.condition.as_ref()) {
@@ -613,8 +601,8 @@ fn register_all<M: Metric + Clone, const N: usize>(
 mod tests {
     use holdfast_api::documents::{
         CacheUse, Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
-        LocalMember, LocalSlice, LocalVolume, MendedBlocks, Rejected, ReplicaCondition, Room,
-        ScrubFindings, StallCause,
+        LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalVolume, MendedBlocks, Rejected,
+        ReplicaCondition, Room, ScrubFindings, StallCause,
     };
 
     use super::*;
@@ -741,6 +729,49 @@ mod tests {
         }
         assert!(text.contains("holdfast_build_info{version="));
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// Alerts are about rises: the first stall has to be one.
+    #[test]
+    fn what_has_never_stalled_is_zero_and_not_absent() {
+        let text = Metrics::new("n1").text(&LocalReport::default());
+        for cause in StallCause::ALL {
+            let cause = cause.as_str();
+            let line = format!("holdfast_stall_seconds_count{{cause=\"{cause}\"}} 0");
+            assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_sync_is_counted_where_it_is_led() {
+        let lacking = LocalLacking {
+            node: 2,
+            bytes: None,
+        };
+        let joining = |bytes_done| LocalJoining {
+            bytes_done,
+            bytes_total: 100,
+            ..LocalJoining::default()
+        };
+        let report = LocalReport {
+            slices: vec![
+                LocalSlice {
+                    lacking: vec![lacking; 2],
+                    joining: vec![joining(30)],
+                    ..LocalSlice::default()
+                },
+                // One that has more than was thought to be needed lacks nothing.
+                LocalSlice {
+                    joining: vec![joining(130)],
+                    ..LocalSlice::default()
+                },
+            ],
+            ..LocalReport::default()
+        };
+        let text = Metrics::new("n1").text(&report);
+        for line in ["holdfast_replicas_lacking 2", "holdfast_sync_left_bytes 70"] {
+            assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
+        }
     }
 
     /// What waits for a replica of its last epoch is told by what it does, and whether anybody serves it by the portal.

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bite, etcd, fuzz, licences, openapi, tidy};
+use crate::{bite, etcd, fuzz, licences, openapi, reference, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -75,6 +75,10 @@ const OPENAPI: Step = Step {
     name: "openapi",
     run: openapi::check,
 };
+const REFERENCE: Step = Step {
+    name: "reference",
+    run: reference::check,
+};
 const ETCD: Step = Step {
     name: "etcd",
     run: etcd::build,
@@ -99,7 +103,7 @@ const SIMULATION: Step = Step {
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
     let mut steps = vec![
-        FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, ETCD, TESTS, FUZZ,
+        FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS, FUZZ,
     ];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);
@@ -138,10 +142,11 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Does what a machine can do about findings: formats the code, writes the interface's document.
+/// Does what a machine can do about findings: formats the code, writes the interface's document and the reference.
 pub(crate) fn fix(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all"])?;
-    openapi::write(root)
+    openapi::write(root)?;
+    reference::write(root)
 }
 
 fn simulate(root: &Path) -> Result<()> {

@@ -19,6 +19,7 @@ mod fuzz;
 mod licences;
 mod metadata;
 mod openapi;
+mod reference;
 mod seeds;
 mod tidy;
 
@@ -45,7 +46,8 @@ usage: cargo xtask <command>
   seeds [--profile NAME] [--count N] [--jobs N]
                  run the seeds that come after those in the record of runs, and
                  print the line to add there
-  fix            format the code, write the OpenAPI document anew";
+  fix            format the code, write the OpenAPI document and the
+                 reference anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

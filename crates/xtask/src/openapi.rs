@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Where the document is kept.
-const KEPT: &str = "openapi/v1.json";
+pub(crate) const KEPT: &str = "openapi/v1.json";
 
 /// Fails if the document in the repository is not the one that the code makes.
 pub(crate) fn check(root: &Path) -> Result<()> {
@@ -51,7 +51,7 @@ fn generate(root: &Path) -> Result<String> {
 }
 
 /// Where the two begin to differ, in words.
-fn difference(kept: &str, made: &str) -> Option<String> {
+pub(crate) fn difference(kept: &str, made: &str) -> Option<String> {
     if kept == made {
         return None;
     }

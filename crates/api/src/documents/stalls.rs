@@ -29,6 +29,16 @@ pub enum StallCause {
 }
 
 impl StallCause {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::NodeLost,
+        Self::Lease,
+        Self::Media,
+        Self::Metadata,
+        Self::Standstill,
+        Self::Unknown,
+    ];
+
     /// The word that documents, metrics and the command line use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
