@@ -10,9 +10,9 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BUILD_PACKAGES := gcc libc6-dev
 # An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
 # our own initiator against, file systems to put on volumes, loop devices, network namespaces, the
-# etcd that Debian has, its client, and the compiler for the fuzzer's driver.
+# etcd that Debian has, its client, a Prometheus to be scraped by, and the compiler for the fuzzer's driver.
 TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 \
-  etcd-server etcd-client g++
+  etcd-server etcd-client prometheus g++
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.
@@ -87,7 +87,7 @@ fi; \
 $$sudo apt-get update -qq; \
 $$sudo env DEBIAN_FRONTEND=noninteractive \
   apt-get install --yes --no-install-recommends -qq $$missing; \
-for service in tgt:tgt etcd-server:etcd ceph-osd:ceph-crash smartmontools:smartmontools; do \
+for service in tgt:tgt etcd-server:etcd prometheus:prometheus ceph-osd:ceph-crash smartmontools:smartmontools; do \
   case $$missing in *$${service%:*}*) \
     if command -v systemctl >/dev/null; then \
       $$sudo systemctl disable --quiet $${service#*:}; \
