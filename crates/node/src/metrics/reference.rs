@@ -10,6 +10,9 @@ use holdfast_api::documents::{
     LocalStall, MemberState, ReplicaCondition, StallCause,
 };
 
+use holdfast_history::Meter;
+use holdfast_model::VolumeId;
+
 use super::Metrics;
 
 /// What stands before the first metric.
@@ -75,6 +78,11 @@ pub fn sample() -> String {
         initiator: Some("iqn.2026-11.example:host".to_owned()),
         ..stall
     });
+    let mut meter = Meter::default();
+    meter.record(4096, 300);
+    let done = meter.take();
+    metrics.traffic().volume(VolumeId(7), [&done; 3]);
+    metrics.traffic().device(0, [&done; 3]);
     metrics.text(&LocalReport {
         devices: vec![Device {
             number: 0,

@@ -146,7 +146,7 @@ impl Traffic {
         );
         registry.register_with_unit(
             "command_data",
-            "What they read or wrote",
+            "What commands of hosts read or wrote on a volume at this portal",
             Unit::Bytes,
             self.volumes.bytes.clone(),
         );
