@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,6 +79,31 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// All of them.
+    #[cfg(test)]
+    const ALL: [Self; 20] = [
+        Self::Invalid,
+        Self::NoSuchVolume,
+        Self::NoSuchInitiator,
+        Self::NoSuchNode,
+        Self::Refused,
+        Self::VolumeExists,
+        Self::VolumeInUse,
+        Self::VolumeShrinks,
+        Self::TooFewNodes,
+        Self::ClusterFull,
+        Self::Conflict,
+        Self::Unavailable,
+        Self::Busy,
+        Self::NoNode,
+        Self::NoSuchResource,
+        Self::NoSuchMethod,
+        Self::TooLong,
+        Self::NotJson,
+        Self::Internal,
+        Self::Other,
+    ];
+
     const fn status(self) -> StatusCode {
         match self {
             Self::Invalid => StatusCode::BAD_REQUEST,
@@ -97,6 +124,32 @@ impl ProblemKind {
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal | Self::Other => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// What its name ends with.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::NoSuchVolume => "no-such-volume",
+            Self::NoSuchInitiator => "no-such-initiator",
+            Self::NoSuchNode => "no-such-node",
+            Self::Refused => "refused",
+            Self::VolumeExists => "volume-exists",
+            Self::VolumeInUse => "volume-in-use",
+            Self::VolumeShrinks => "volume-shrinks",
+            Self::TooFewNodes => "too-few-nodes",
+            Self::ClusterFull => "cluster-full",
+            Self::Conflict => "conflict",
+            Self::Unavailable => "unavailable",
+            Self::Busy => "busy",
+            Self::NoNode => "no-node",
+            Self::NoSuchResource => "no-such-resource",
+            Self::NoSuchMethod => "no-such-method",
+            Self::TooLong => "too-long",
+            Self::NotJson => "not-json",
+            Self::Internal => "internal",
+            Self::Other => "other",
         }
     }
 
@@ -131,12 +184,18 @@ pub struct Problem {
     /// What kind of problem it is.
     #[serde(rename = "type")]
     pub kind: ProblemKind,
+    /// The kind as a short word that stays what it is.
+    #[serde(default)]
+    pub code: Cow<'static, str>,
     /// The kind in words.
     pub title: Cow<'static, str>,
     /// The HTTP status.
     pub status: u16,
     /// What exactly.
     pub detail: String,
+    /// Of which request it is: its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -148,9 +207,11 @@ impl Problem {
     pub fn new(kind: ProblemKind, detail: impl fmt::Display) -> Self {
         Self {
             kind,
+            code: Cow::Borrowed(kind.code()),
             title: Cow::Borrowed(kind.title()),
             status: kind.status().as_u16(),
             detail: detail.to_string(),
+            instance: None,
             hint: None,
         }
     }
@@ -175,9 +236,65 @@ impl std::error::Error for Problem {}
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.kind.status(), Json(self)).into_response();
+        let mut response = (self.kind.status(), Json(&self)).into_response();
         let content = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, content);
+        response.extensions_mut().insert(Answered(self));
         response
+    }
+}
+
+/// The problem that a response is made of, for whoever knows of which request it is.
+#[derive(Clone)]
+struct Answered(Problem);
+
+/// Problems say of which request they are.
+pub(crate) async fn with_instance(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let mut response = next.run(request).await;
+    let Some(Answered(problem)) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let instance = Some(path);
+    // What was said beside it, such as which methods there are, stays.
+    let (mut head, _) = response.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    let body = Problem {
+        instance,
+        ..problem
+    }
+    .into_response()
+    .into_body();
+    Response::from_parts(head, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that compares the one finds what another that compares the other does.
+    #[test]
+    fn the_code_is_the_end_of_the_type() {
+        for kind in ProblemKind::ALL {
+            let problem = serde_json::to_value(Problem::new(kind, "so")).unwrap();
+            let name = problem["type"].as_str().unwrap().to_owned();
+            let code = problem["code"].as_str().unwrap();
+            assert_eq!(name, format!("urn:holdfast:problem:{code}"));
+            assert_eq!(
+                serde_json::from_value::<Problem>(problem).unwrap().kind,
+                kind
+            );
+        }
+    }
+
+    #[test]
+    fn what_versions_of_before_and_after_say_is_read() {
+        let before =
+            r#"{"type":"urn:holdfast:problem:conflict","title":"t","status":409,"detail":"d"}"#;
+        let read: Problem = serde_json::from_str(before).unwrap();
+        assert_eq!((read.kind, &*read.code), (ProblemKind::Conflict, ""));
+        let after = r#"{"type":"urn:holdfast:problem:new","code":"new","title":"t","status":418,"detail":"d"}"#;
+        let read: Problem = serde_json::from_str(after).unwrap();
+        assert_eq!((read.kind, &*read.code), (ProblemKind::Other, "new"));
     }
 }

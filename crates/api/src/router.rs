@@ -1,6 +1,7 @@
 //! The resources and their methods.
 
 mod access;
+mod answers;
 mod history;
 mod metrics;
 
@@ -9,15 +10,18 @@ use std::sync::Arc;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
+use axum::middleware;
 use axum::routing::{get, patch, post, put};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
+use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery};
 use crate::documents::{
     Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
     NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
+use crate::problem::with_instance;
 use crate::{Api, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
@@ -64,7 +68,8 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         history::tier_history,
         history::local_history,
         metrics::metrics
-    )
+    ),
+    components(schemas(Problem))
 )]
 struct Document;
 
@@ -121,6 +126,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(with_instance))
         .with_state(api)
 }
 
@@ -164,7 +170,7 @@ async fn no_such_method() -> Problem {
 /// How the cluster is
 #[utoipa::path(get, path = "/api/v1/status", responses(
     (status = 200, body = Status),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 async fn status<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Status>, Problem> {
     api.status().await.map(Json)
@@ -173,7 +179,7 @@ async fn status<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Status>, Probl
 /// Why the cluster is not healthy, what that waits for, and what an operator may do
 #[utoipa::path(get, path = "/api/v1/explain", responses(
     (status = 200, body = Explanation),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 async fn explain<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Explanation>, Problem> {
     api.explain().await.map(Json)
@@ -182,7 +188,7 @@ async fn explain<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Explanation>,
 /// The nodes
 #[utoipa::path(get, path = "/api/v1/nodes", responses(
     (status = 200, body = NodeList),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Problem> {
     api.nodes().await.map(Json)
@@ -195,7 +201,7 @@ async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Prob
     params(("name" = String, Path, description = "The node's name")),
     responses(
         (status = 200, body = NodeDetails),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 async fn node<A: Api>(
@@ -215,7 +221,7 @@ async fn node<A: Api>(
     request_body = NodeChange,
     responses(
         (status = 200, body = Node),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 async fn change_node<A: Api>(
@@ -234,7 +240,7 @@ async fn change_node<A: Api>(
     params(("name" = String, Path, description = "The node's name")),
     responses(
         (status = 204, description = "The node is no part of the cluster any more"),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOrder,
     ),
 )]
 async fn remove_node<A: Api>(
@@ -252,7 +258,7 @@ async fn remove_node<A: Api>(
     params(("name" = String, Path, description = "The node's name")),
     responses(
         (status = 200, body = DeviceList),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 async fn devices<A: Api>(
@@ -273,7 +279,7 @@ async fn devices<A: Api>(
     request_body = DeviceChange,
     responses(
         (status = 200, body = DeviceList),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 async fn change_devices<A: Api>(
@@ -288,7 +294,7 @@ async fn change_devices<A: Api>(
 /// The settings
 #[utoipa::path(get, path = "/api/v1/settings", responses(
     (status = 200, body = Settings),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 async fn settings<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Settings>, Problem> {
     api.settings().await.map(Json)
@@ -303,7 +309,7 @@ async fn settings<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Settings>, P
     request_body = SettingsChange,
     responses(
         (status = 200, body = Settings),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 async fn change_settings<A: Api>(
@@ -317,7 +323,7 @@ async fn change_settings<A: Api>(
 /// The volumes
 #[utoipa::path(get, path = "/api/v1/volumes", responses(
     (status = 200, body = VolumeList),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, Problem> {
     api.volumes().await.map(Json)
@@ -329,7 +335,7 @@ async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, 
 #[utoipa::path(post, path = "/api/v1/volumes", request_body = VolumeCreate, responses(
     (status = 201, body = Volume, description = "The volume was made"),
     (status = 200, body = Volume, description = "There was one like it already"),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfChange,
 ))]
 async fn create_volume<A: Api>(
     State(api): State<Arc<A>>,
@@ -352,7 +358,7 @@ async fn create_volume<A: Api>(
     params(("name" = String, Path, description = "The volume's name")),
     responses(
         (status = 200, body = Volume),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 async fn volume<A: Api>(
@@ -370,7 +376,7 @@ async fn volume<A: Api>(
     request_body = VolumeGrow,
     responses(
         (status = 200, body = Volume),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 async fn grow_volume<A: Api>(
@@ -389,7 +395,7 @@ async fn grow_volume<A: Api>(
     params(("name" = String, Path, description = "The volume's name"), VolumeDelete),
     responses(
         (status = 204, description = "The volume is gone"),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOrder,
     ),
 )]
 async fn delete_volume<A: Api>(
@@ -411,7 +417,7 @@ async fn delete_volume<A: Api>(
     params(("name" = String, Path, description = "The volume's name")),
     responses(
         (status = 202, body = Volume, description = "It is under way"),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOrder,
     ),
 )]
 async fn scrub_volume<A: Api>(
@@ -425,7 +431,7 @@ async fn scrub_volume<A: Api>(
 /// What the node behind this interface knows by itself
 #[utoipa::path(get, path = "/api/v1/local", responses(
     (status = 200, body = LocalReport),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfNode,
 ))]
 async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
     api.local().await.map(Json)
@@ -436,7 +442,7 @@ async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, P
 /// The nodes by a list that may be old, each with what it says of itself now.
 #[utoipa::path(get, path = "/api/v1/local/cluster", responses(
     (status = 200, body = LocalCluster),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfNode,
 ))]
 async fn local_cluster<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalCluster>, Problem> {
     api.local_cluster().await.map(Json)
@@ -449,7 +455,7 @@ async fn local_cluster<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalCl
     request_body = DeviceChange,
     responses(
         (status = 200, body = DeviceList),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 async fn change_local_devices<A: Api>(
@@ -465,7 +471,7 @@ async fn change_local_devices<A: Api>(
 /// Times of more than 100 ms in which commands waited at a portal and none was done.
 #[utoipa::path(get, path = "/api/v1/stalls", params(StallQuery), responses(
     (status = 200, body = StallList),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfQuery,
 ))]
 async fn stalls<A: Api>(
     State(api): State<Arc<A>>,
@@ -481,7 +487,7 @@ async fn stalls<A: Api>(
     params(("name" = String, Path, description = "The volume's name"), StallQuery),
     responses(
         (status = 200, body = StallList),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 async fn volume_stalls<A: Api>(
@@ -496,7 +502,7 @@ async fn volume_stalls<A: Api>(
 /// The stalls that the node behind this interface keeps
 #[utoipa::path(get, path = "/api/v1/local/stalls", params(StallQuery), responses(
     (status = 200, body = LocalStalls),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfNode,
 ))]
 async fn local_stalls<A: Api>(
     State(api): State<Arc<A>>,

@@ -813,6 +813,11 @@ async fn bad_requests_are_told_what_is_wrong() {
         assert!(answer.contains("application/problem+json"), "{answer}");
         assert!(answer.contains(says), "{answer}");
         assert!(answer.contains("\"hint\""), "{answer}");
+        assert!(answer.contains("\"code\""), "{answer}");
+        let path = request.split(' ').nth(1).unwrap();
+        let instance = format!("\"instance\":\"{path}\"");
+        assert!(answer.contains(&instance), "{answer}");
+        assert_eq!(answer.contains("\r\nallow: "), status == "405", "{answer}");
     }
     assert!(api.asked.lock().unwrap().is_empty());
     let answer = raw(&url, "what is this\r\n\r\n").await;

@@ -7,6 +7,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 
+use super::answers::{OfAll, OfChange, OfOrder};
 use super::{named, refuse};
 use crate::documents::{AccessChange, Initiator, InitiatorList, InitiatorPut, Volume};
 use crate::{Api, Problem};
@@ -21,7 +22,7 @@ use crate::{Api, Problem};
     request_body = AccessChange,
     responses(
         (status = 200, body = Volume),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 pub(super) async fn change_access<A: Api>(
@@ -36,7 +37,7 @@ pub(super) async fn change_access<A: Api>(
 /// The initiators that are on record
 #[utoipa::path(get, path = "/api/v1/initiators", responses(
     (status = 200, body = InitiatorList),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfAll,
 ))]
 pub(super) async fn initiators<A: Api>(
     State(api): State<Arc<A>>,
@@ -52,7 +53,7 @@ pub(super) async fn initiators<A: Api>(
     request_body = InitiatorPut,
     responses(
         (status = 200, body = Initiator),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfChange,
     ),
 )]
 pub(super) async fn put_initiator<A: Api>(
@@ -71,7 +72,7 @@ pub(super) async fn put_initiator<A: Api>(
     params(("name" = String, Path, description = "The initiator's iSCSI name")),
     responses(
         (status = 204, description = "It is not on record any more"),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOrder,
     ),
 )]
 pub(super) async fn remove_initiator<A: Api>(

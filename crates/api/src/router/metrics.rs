@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 
+use super::answers::OfNode;
 use crate::{Api, Problem};
 
 /// What is told as OpenMetrics.
@@ -21,7 +22,7 @@ const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// As OpenMetrics if the header `Accept` names it, else in Prometheus' older text format.
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, content((String = "application/openmetrics-text"), (String = "text/plain"))),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfNode,
 ))]
 pub(super) async fn metrics<A: Api>(
     State(api): State<Arc<A>>,
