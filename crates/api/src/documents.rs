@@ -10,6 +10,8 @@ use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::EntityTag;
+
 mod access;
 mod devices;
 mod history;
@@ -290,6 +292,9 @@ pub struct Node {
     /// What its own replicas have to be brought.
     #[serde(default)]
     pub to_receive: SyncWork,
+    /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// The nodes.
@@ -321,6 +326,9 @@ pub struct VolumeSummary {
     pub lun: u16,
     /// Sessions of initiators with its target, at all portals that answer.
     pub sessions: u32,
+    /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// The volumes.
@@ -354,6 +362,9 @@ pub struct Volume {
     /// Whom it is for; null from a version that does not tell.
     #[serde(default)]
     pub access: Option<VolumeAccess>,
+    /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// A slice of a volume: 4 GiB, or what is left at the end.
@@ -489,6 +500,7 @@ mod tests {
         let volume = Volume {
             name: "demo".to_owned(),
             access: None,
+            etag: None,
             bytes: 4 << 30,
             used_bytes: Some(262_144),
             policy: Policy::Mirror2,

@@ -13,11 +13,13 @@ use std::future::Future;
 
 pub mod client;
 pub mod documents;
+mod precondition;
 mod problem;
 mod router;
 pub mod server;
 
 pub use client::{ApiClient, ClientError};
+pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
@@ -30,6 +32,9 @@ use documents::{
 };
 
 /// What answers.
+///
+/// What is to be done under a condition is done under it: a change is made in the same step in which it is seen to
+/// hold, or not at all, with [`ProblemKind::PreconditionFailed`].
 pub trait Api: Send + Sync + 'static {
     /// How the cluster is.
     fn status(&self) -> impl Future<Output = Result<Status, Problem>> + Send;
@@ -47,11 +52,15 @@ pub trait Api: Send + Sync + 'static {
     fn change_node(
         &self,
         name: &str,
-        change: NodeChange,
+        change: impl Into<Conditional<NodeChange>> + Send,
     ) -> impl Future<Output = Result<Node, Problem>> + Send;
 
     /// Removes a node on which nothing is from the cluster; [`ProblemKind::Refused`] with the reason.
-    fn remove_node(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+    fn remove_node(
+        &self,
+        name: &str,
+        precondition: Precondition,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// The devices of a node.
     fn devices(&self, name: &str) -> impl Future<Output = Result<DeviceList, Problem>> + Send;
@@ -75,7 +84,7 @@ pub trait Api: Send + Sync + 'static {
     /// Changes settings. They are in effect at once.
     fn change_settings(
         &self,
-        change: SettingsChange,
+        change: impl Into<Conditional<SettingsChange>> + Send,
     ) -> impl Future<Output = Result<Settings, Problem>> + Send;
 
     /// The volumes, by name.
@@ -94,7 +103,7 @@ pub trait Api: Send + Sync + 'static {
     fn grow_volume(
         &self,
         name: &str,
-        request: VolumeGrow,
+        request: impl Into<Conditional<VolumeGrow>> + Send,
     ) -> impl Future<Output = Result<Volume, Problem>> + Send;
 
     /// Deletes a volume with all its data; [`ProblemKind::VolumeInUse`] if initiators have sessions
@@ -102,27 +111,34 @@ pub trait Api: Send + Sync + 'static {
     fn delete_volume(
         &self,
         name: &str,
-        how: VolumeDelete,
+        how: impl Into<Conditional<VolumeDelete>> + Send,
     ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// The initiators that are on record, by name.
     fn initiators(&self) -> impl Future<Output = Result<InitiatorList, Problem>> + Send;
 
+    /// An initiator that is on record.
+    fn initiator(&self, name: &str) -> impl Future<Output = Result<Initiator, Problem>> + Send;
+
     /// Puts an initiator on record, or what is on record of it anew.
     fn put_initiator(
         &self,
         name: &str,
-        request: InitiatorPut,
+        request: impl Into<Conditional<InitiatorPut>> + Send,
     ) -> impl Future<Output = Result<Initiator, Problem>> + Send;
 
     /// Forgets an initiator; [`ProblemKind::Refused`] while volumes list it.
-    fn remove_initiator(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+    fn remove_initiator(
+        &self,
+        name: &str,
+        precondition: Precondition,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// Changes whom a volume is for. That is in effect at once, for sessions that there are as well.
     fn change_access(
         &self,
         name: &str,
-        change: AccessChange,
+        change: impl Into<Conditional<AccessChange>> + Send,
     ) -> impl Future<Output = Result<Volume, Problem>> + Send;
 
     /// Begins to read all of a volume and to compare its replicas, unless that is under way.

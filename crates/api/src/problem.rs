@@ -48,6 +48,9 @@ pub enum ProblemKind {
     /// Others change the same things at the same time, again and again.
     #[serde(rename = "urn:holdfast:problem:conflict")]
     Conflict,
+    /// What was to be changed is not as the request says that it is. Nothing was done.
+    #[serde(rename = "urn:holdfast:problem:precondition-failed")]
+    PreconditionFailed,
     /// What is needed for an answer cannot be reached. What was asked for may or may not have been
     /// done.
     #[serde(rename = "urn:holdfast:problem:unavailable")]
@@ -81,7 +84,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
@@ -93,6 +96,7 @@ impl ProblemKind {
         Self::TooFewNodes,
         Self::ClusterFull,
         Self::Conflict,
+        Self::PreconditionFailed,
         Self::Unavailable,
         Self::Busy,
         Self::NoNode,
@@ -120,6 +124,7 @@ impl ProblemKind {
             | Self::TooFewNodes
             | Self::ClusterFull
             | Self::Conflict => StatusCode::CONFLICT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::Unavailable | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -141,6 +146,7 @@ impl ProblemKind {
             Self::TooFewNodes => "too-few-nodes",
             Self::ClusterFull => "cluster-full",
             Self::Conflict => "conflict",
+            Self::PreconditionFailed => "precondition-failed",
             Self::Unavailable => "unavailable",
             Self::Busy => "busy",
             Self::NoNode => "no-node",
@@ -166,6 +172,7 @@ impl ProblemKind {
             Self::TooFewNodes => "too few nodes",
             Self::ClusterFull => "the cluster is full",
             Self::Conflict => "others change the same",
+            Self::PreconditionFailed => "changed meanwhile",
             Self::Unavailable => "not available",
             Self::Busy => "too many ask at a time",
             Self::NoNode => "no node here",

@@ -4,25 +4,28 @@ mod access;
 mod answers;
 mod history;
 mod metrics;
+mod tagged;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
 use axum::middleware;
-use axum::routing::{get, patch, post, put};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
-use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery};
+use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
+use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
 use crate::documents::{
     Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
     NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::problem::with_instance;
-use crate::{Api, Problem, ProblemKind};
+use crate::{Api, Conditional, EntityTag, Precondition, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -52,6 +55,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         scrub_volume,
         access::change_access,
         access::initiators,
+        access::initiator,
         access::put_initiator,
         access::remove_initiator,
         stalls,
@@ -112,7 +116,9 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .route("/initiators", get(access::initiators::<A>))
         .route(
             "/initiators/{name}",
-            put(access::put_initiator::<A>).delete(access::remove_initiator::<A>),
+            get(access::initiator::<A>)
+                .put(access::put_initiator::<A>)
+                .delete(access::remove_initiator::<A>),
         )
         .route("/stalls", get(stalls::<A>))
         .merge(histories())
@@ -147,8 +153,16 @@ fn histories<A: Api>() -> Router<Arc<A>> {
         .route("/local/history", get(history::local_history::<A>))
 }
 
-async fn document() -> ([(&'static str, &'static str); 1], String) {
-    ([("content-type", "application/json")], openapi())
+async fn document(precondition: Precondition) -> Response {
+    /// It is the same as long as the process runs.
+    static MADE: LazyLock<(EntityTag, String)> = LazyLock::new(|| {
+        let document = openapi();
+        let sum = holdfast_stdx::crc32c(document.as_bytes());
+        (EntityTag::of(&format!("{sum:08x}")), document)
+    });
+    let (tag, document) = &*MADE;
+    let answer = ([("content-type", "application/json")], document.as_str());
+    unless_known(&precondition, Some(tag), answer.into_response())
 }
 
 async fn nothing_here() -> Problem {
@@ -200,15 +214,15 @@ async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Prob
     path = "/api/v1/nodes/{name}",
     params(("name" = String, Path, description = "The node's name")),
     responses(
-        (status = 200, body = NodeDetails),
+        (status = 200, body = NodeDetails, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
         OfOne,
     ),
 )]
 async fn node<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
-) -> Result<Json<NodeDetails>, Problem> {
-    api.node(&named(name)?).await.map(Json)
+) -> Result<Tagged<NodeDetails>, Problem> {
+    api.node(&named(name)?).await.map(Tagged)
 }
 
 /// Admit a node, drain it, or put it aside for maintenance
@@ -217,37 +231,47 @@ async fn node<A: Api>(
 #[utoipa::path(
     patch,
     path = "/api/v1/nodes/{name}",
-    params(("name" = String, Path, description = "The node's name")),
+    params(("name" = String, Path, description = "The node's name"), IfMatch),
     request_body = NodeChange,
     responses(
-        (status = 200, body = Node),
-        OfChange,
+        (status = 200, body = Node, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
     ),
 )]
 async fn change_node<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<NodeChange>, JsonRejection>,
-) -> Result<Json<Node>, Problem> {
+) -> Result<Tagged<Node>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_node(&named(name)?, request).await.map(Json)
+    api.change_node(
+        &named(name)?,
+        Conditional {
+            request,
+            precondition,
+        },
+    )
+    .await
+    .map(Tagged)
 }
 
 /// Remove a node on which nothing is
 #[utoipa::path(
     delete,
     path = "/api/v1/nodes/{name}",
-    params(("name" = String, Path, description = "The node's name")),
+    params(("name" = String, Path, description = "The node's name"), IfMatch),
     responses(
         (status = 204, description = "The node is no part of the cluster any more"),
-        OfOrder,
+        OfRemoval,
     ),
 )]
 async fn remove_node<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    api.remove_node(&named(name)?).await?;
+    api.remove_node(&named(name)?, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -292,12 +316,18 @@ async fn change_devices<A: Api>(
 }
 
 /// The settings
-#[utoipa::path(get, path = "/api/v1/settings", responses(
-    (status = 200, body = Settings),
-    OfAll,
+#[utoipa::path(get, path = "/api/v1/settings", params(IfNoneMatch), responses(
+    (status = 200, body = Settings, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+    (status = 304, description = "They have this tag still"),
+    OfQuery,
 ))]
-async fn settings<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Settings>, Problem> {
-    api.settings().await.map(Json)
+async fn settings<A: Api>(
+    State(api): State<Arc<A>>,
+    precondition: Precondition,
+) -> Result<Response, Problem> {
+    let settings = api.settings().await?;
+    let tag = settings.etag.clone();
+    Ok(unless_known(&precondition, tag.as_ref(), Json(settings)))
 }
 
 /// Change settings
@@ -306,18 +336,25 @@ async fn settings<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Settings>, P
 #[utoipa::path(
     patch,
     path = "/api/v1/settings",
+    params(IfMatch),
     request_body = SettingsChange,
     responses(
-        (status = 200, body = Settings),
-        OfChange,
+        (status = 200, body = Settings, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
     ),
 )]
 async fn change_settings<A: Api>(
     State(api): State<Arc<A>>,
+    precondition: Precondition,
     request: Result<Json<SettingsChange>, JsonRejection>,
-) -> Result<Json<Settings>, Problem> {
+) -> Result<Tagged<Settings>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_settings(request).await.map(Json)
+    api.change_settings(Conditional {
+        request,
+        precondition,
+    })
+    .await
+    .map(Tagged)
 }
 
 /// The volumes
@@ -357,54 +394,71 @@ async fn create_volume<A: Api>(
     path = "/api/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
     responses(
-        (status = 200, body = Volume),
+        (status = 200, body = Volume, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
         OfOne,
     ),
 )]
 async fn volume<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
-) -> Result<Json<Volume>, Problem> {
-    api.volume(&named(name)?).await.map(Json)
+) -> Result<Tagged<Volume>, Problem> {
+    api.volume(&named(name)?).await.map(Tagged)
 }
 
 /// Give a volume more bytes
 #[utoipa::path(
     patch,
     path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name")),
+    params(("name" = String, Path, description = "The volume's name"), IfMatch),
     request_body = VolumeGrow,
     responses(
-        (status = 200, body = Volume),
-        OfChange,
+        (status = 200, body = Volume, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
     ),
 )]
 async fn grow_volume<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<VolumeGrow>, JsonRejection>,
-) -> Result<Json<Volume>, Problem> {
+) -> Result<Tagged<Volume>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.grow_volume(&named(name)?, request).await.map(Json)
+    api.grow_volume(
+        &named(name)?,
+        Conditional {
+            request,
+            precondition,
+        },
+    )
+    .await
+    .map(Tagged)
 }
 
 /// Delete a volume with all its data
 #[utoipa::path(
     delete,
     path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name"), VolumeDelete),
+    params(("name" = String, Path, description = "The volume's name"), VolumeDelete, IfMatch),
     responses(
         (status = 204, description = "The volume is gone"),
-        OfOrder,
+        OfRemoval,
     ),
 )]
 async fn delete_volume<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
     how: Result<Query<VolumeDelete>, QueryRejection>,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    let how = asked(how)?;
-    api.delete_volume(&named(name)?, how).await?;
+    let request = asked(how)?;
+    api.delete_volume(
+        &named(name)?,
+        Conditional {
+            request,
+            precondition,
+        },
+    )
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

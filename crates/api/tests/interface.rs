@@ -14,7 +14,10 @@ use holdfast_api::documents::{
     SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate,
     VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
+use holdfast_api::{
+    Api, ApiClient, ClientError, Conditional, EntityTag, Precondition, Problem, ProblemKind,
+    openapi, router, server,
+};
 use holdfast_model::Policy;
 use holdfast_model::record::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,7 +30,20 @@ const SETTINGS: Settings = Settings {
     background_floor: 1 << 20,
     scrub_interval_seconds: 60,
     scrub_rate: 1 << 20,
+    etag: None,
 };
+
+/// The tag of everything here.
+fn tag() -> EntityTag {
+    EntityTag::of("0-1")
+}
+
+/// What is wanted, if it is wanted of what is here.
+fn conditional<T>(wanted: impl Into<Conditional<T>>) -> Result<T, Problem> {
+    let wanted = wanted.into();
+    wanted.precondition.holds(Some(&tag()))?;
+    Ok(wanted.request)
+}
 
 #[derive(Default)]
 struct Remembering {
@@ -72,6 +88,7 @@ impl Remembering {
             to_move: ToMove::default(),
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
+            etag: Some(tag()),
         }
     }
 
@@ -86,6 +103,7 @@ impl Remembering {
             resync: Resync::default(),
             scrub: Scrub::default(),
             access: None,
+            etag: Some(tag()),
         }
     }
 }
@@ -111,12 +129,18 @@ impl Api for Remembering {
         Err(Problem::new(ProblemKind::NoSuchNode, name))
     }
 
-    async fn change_node(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+    async fn change_node(
+        &self,
+        name: &str,
+        change: impl Into<Conditional<NodeChange>> + Send,
+    ) -> Result<Node, Problem> {
+        let change = conditional(change)?;
         self.ask(format!("{:?} {name} in {:?}", change.order, change.site))?;
         Ok(Self::node_of(name))
     }
 
-    async fn remove_node(&self, name: &str) -> Result<(), Problem> {
+    async fn remove_node(&self, name: &str, precondition: Precondition) -> Result<(), Problem> {
+        precondition.holds(Some(&tag()))?;
         self.ask(format!("remove {name}"))?;
         Err(Problem::new(ProblemKind::Refused, "it holds something"))
     }
@@ -142,10 +166,17 @@ impl Api for Remembering {
 
     async fn settings(&self) -> Result<Settings, Problem> {
         self.ask("settings".to_owned())?;
-        Ok(SETTINGS)
+        Ok(Settings {
+            etag: Some(tag()),
+            ..SETTINGS
+        })
     }
 
-    async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
+    async fn change_settings(
+        &self,
+        change: impl Into<Conditional<SettingsChange>> + Send,
+    ) -> Result<Settings, Problem> {
+        let change = conditional(change)?;
         self.ask(format!("set {:?}", change.repair_delay_seconds))?;
         Ok(SETTINGS)
     }
@@ -170,9 +201,25 @@ impl Api for Remembering {
         })
     }
 
-    async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
+    async fn grow_volume(
+        &self,
+        name: &str,
+        request: impl Into<Conditional<VolumeGrow>> + Send,
+    ) -> Result<Volume, Problem> {
+        let request = conditional(request)?;
         self.ask(format!("grow {name} {}", request.bytes))?;
         Ok(Self::volume_of(name, request.bytes))
+    }
+
+    async fn initiator(&self, name: &str) -> Result<Initiator, Problem> {
+        self.ask(format!("initiator {name}"))?;
+        Ok(Initiator {
+            name: name.to_owned(),
+            chap_name: None,
+            mutual_name: None,
+            volumes: Vec::new(),
+            etag: Some(tag()),
+        })
     }
 
     async fn initiators(&self) -> Result<InitiatorList, Problem> {
@@ -182,26 +229,47 @@ impl Api for Remembering {
         })
     }
 
-    async fn put_initiator(&self, name: &str, request: InitiatorPut) -> Result<Initiator, Problem> {
+    async fn put_initiator(
+        &self,
+        name: &str,
+        request: impl Into<Conditional<InitiatorPut>> + Send,
+    ) -> Result<Initiator, Problem> {
+        let request = conditional(request)?;
         self.ask(format!("put {name} {request:?}"))?;
         Ok(Initiator {
             name: name.to_owned(),
             chap_name: request.chap.map(|chap| chap.name),
             mutual_name: request.mutual.map(|chap| chap.name),
             volumes: Vec::new(),
+            etag: Some(tag()),
         })
     }
 
-    async fn remove_initiator(&self, name: &str) -> Result<(), Problem> {
+    async fn remove_initiator(
+        &self,
+        name: &str,
+        precondition: Precondition,
+    ) -> Result<(), Problem> {
+        precondition.holds(Some(&tag()))?;
         self.ask(format!("remove {name}"))
     }
 
-    async fn change_access(&self, name: &str, change: AccessChange) -> Result<Volume, Problem> {
+    async fn change_access(
+        &self,
+        name: &str,
+        change: impl Into<Conditional<AccessChange>> + Send,
+    ) -> Result<Volume, Problem> {
+        let change = conditional(change)?;
         self.ask(format!("access {name} {change:?}"))?;
         Ok(Self::volume_of(name, 4096))
     }
 
-    async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
+    async fn delete_volume(
+        &self,
+        name: &str,
+        how: impl Into<Conditional<VolumeDelete>> + Send,
+    ) -> Result<(), Problem> {
+        let how = conditional(how)?;
         let force = if how.force { " by force" } else { "" };
         self.ask(format!("delete {name}{force}"))
     }
@@ -296,7 +364,8 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
         journal_room: false,
     };
     client.change_local_devices(&add).await.unwrap();
-    assert_eq!(client.settings().await.unwrap(), SETTINGS);
+    let settings = client.settings().await.unwrap();
+    assert_eq!(settings.etag, Some(tag()));
     let change = SettingsChange {
         repair_delay_seconds: Some(60),
         ..SettingsChange::default()
@@ -379,6 +448,7 @@ async fn every_method_reaches_the_implementation() {
     assert_eq!(initiator.chap_name.as_deref(), Some("host"));
     assert!(!serde_json::to_string(&initiator).unwrap().contains(secret));
     client.initiators().await.unwrap();
+    client.initiator("iqn.a:b").await.unwrap();
     client.remove_initiator("iqn.a:b").await.unwrap();
     for change in [
         AccessChange::Allow("iqn.a:b".to_owned()),
@@ -411,7 +481,7 @@ async fn every_method_reaches_the_implementation() {
          create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2, target: None, lun: None }\n\
          grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\n\
          put iqn.a:b InitiatorPut { chap: Some(ChapAccount { name: \"host\", secret: Secret(..) }), mutual: None }\n\
-         initiators\nremove iqn.a:b\n\
+         initiators\ninitiator iqn.a:b\nremove iqn.a:b\n\
          access demo Allow(\"iqn.a:b\")\naccess demo Disallow(\"iqn.a:b\")\naccess demo Open(true)\nlocal\nlocal cluster\n\
          stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
@@ -828,6 +898,53 @@ async fn bad_requests_are_told_what_is_wrong() {
             .await
             .starts_with("HTTP/1.1 200")
     );
+}
+
+/// One request over a connection of its own: its method and path, headers, and body if it is to have one.
+async fn send(url: &ApiUrl, what: &str, header: &str, body: &str) -> String {
+    let json = match body {
+        "" => String::new(),
+        _ => format!(
+            "content-type: application/json\r\ncontent-length: {}\r\n",
+            body.len()
+        ),
+    };
+    let head = format!("{what} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{header}\r\n{json}\r\n");
+    raw(url, &format!("{head}{body}")).await
+}
+
+#[tokio::test]
+async fn what_may_be_changed_has_a_tag_and_changes_hold_for_it() {
+    let (url, _) = start(Remembering::default()).await;
+    let grow = ("PATCH /api/v1/volumes/demo", "{\"bytes\":8192}");
+    let nothing = ("DELETE /api/v1/volumes/demo", "");
+    for (what, body) in [
+        grow,
+        nothing,
+        ("PATCH /api/v1/settings", "{}"),
+        ("PATCH /api/v1/nodes/n4", "{\"order\":\"drain\"}"),
+        ("PATCH /api/v1/volumes/demo/access", "{\"open\":true}"),
+        ("PUT /api/v1/initiators/iqn.a:b", "{}"),
+        ("DELETE /api/v1/initiators/iqn.a:b", ""),
+        ("DELETE /api/v1/nodes/n4", ""),
+    ] {
+        let stale = send(&url, what, "if-match: \"0-0\"", body).await;
+        assert!(stale.starts_with("HTTP/1.1 412"), "{what}: {stale}");
+        assert!(stale.contains("precondition-failed"), "{stale}");
+        let current = send(&url, what, "if-match: \"0-1\"", body).await;
+        assert!(!current.starts_with("HTTP/1.1 412"), "{what}: {current}");
+        let wrong = send(&url, what, "if-match: 0-1", body).await;
+        assert!(wrong.starts_with("HTTP/1.1 400"), "{what}: {wrong}");
+    }
+    let changed = send(&url, grow.0, "accept: */*", grow.1).await;
+    assert!(changed.contains("\r\netag: \"0-1\"\r\n"), "{changed}");
+    let settings = "GET /api/v1/settings";
+    let told = send(&url, settings, "if-none-match: \"0-2\"", "").await;
+    assert!(told.starts_with("HTTP/1.1 200"), "{told}");
+    assert!(told.contains("\r\netag: \"0-1\"\r\n"), "{told}");
+    let known = send(&url, settings, "if-none-match: \"0-1\"", "").await;
+    assert!(known.starts_with("HTTP/1.1 304"), "{known}");
+    assert!(known.ends_with("\r\n\r\n"), "{known}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use holdfast_api::documents::{
     AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, Volume, VolumeAccess,
 };
-use holdfast_api::{Problem, ProblemKind};
+use holdfast_api::{Precondition, Problem, ProblemKind};
 use holdfast_control::{
     AccessError, AccessOrder, Inventory, IscsiNodeName, PlanError, VolumeName, change_access,
     put_initiator, remove_initiator, volumes_of,
@@ -11,6 +11,7 @@ use holdfast_control::{
 use holdfast_model::record::{ChapRecord, InitiatorRecord, VolumeRecord};
 
 use crate::reports::Reports;
+use crate::tags::Tagged;
 use crate::trust::Change;
 use crate::{Controller, problem, volume_in};
 
@@ -24,10 +25,19 @@ impl Controller {
         })
     }
 
+    pub(crate) async fn initiator_on_record(&self, name: &str) -> Result<Initiator, Problem> {
+        let name = parse(name)?;
+        let look = self.inventory().await?;
+        let found = look.seen.initiators.get(name.as_str());
+        let found = found.ok_or_else(|| refused(AccessError::NoSuchInitiator, None))?;
+        Ok(document(&look.seen, &found.record))
+    }
+
     pub(crate) async fn record_initiator(
         &self,
         name: &str,
         request: InitiatorPut,
+        precondition: &Precondition,
     ) -> Result<Initiator, Problem> {
         let name = parse(name)?;
         let chap = |chap: ChapAccount| ChapRecord {
@@ -41,7 +51,11 @@ impl Controller {
             mutual: request.mutual.map(chap),
         };
         let plan = |inventory: &Inventory, _: &Reports| {
-            put_initiator(inventory, &record).map_err(|error| refused(error, None))
+            let tagged = Tagged::Initiator(name.as_str());
+            tagged.holds(precondition, inventory)?;
+            let planned =
+                put_initiator(inventory, &record).map_err(|error| refused(error, None))?;
+            Ok(planned.map(|planned| tagged.guarded(precondition, inventory, planned)))
         };
         if self.put_through(Change::Other, plan).await? {
             tracing::info!(initiator = %name, "put an initiator on record");
@@ -49,11 +63,18 @@ impl Controller {
         Ok(document(&self.inventory().await?.seen, &record))
     }
 
-    pub(crate) async fn forget_initiator(&self, name: &str) -> Result<(), Problem> {
+    pub(crate) async fn forget_initiator(
+        &self,
+        name: &str,
+        precondition: &Precondition,
+    ) -> Result<(), Problem> {
         let name = parse(name)?;
         let plan = |inventory: &Inventory, _: &Reports| {
             let planned = remove_initiator(inventory, &name);
-            planned.map(Some).map_err(|error| refused(error, None))
+            let planned = planned.map_err(|error| refused(error, None))?;
+            let tagged = Tagged::Initiator(name.as_str());
+            tagged.holds(precondition, inventory)?;
+            Ok(Some(tagged.guarded(precondition, inventory, planned)))
         };
         self.put_through(Change::Other, plan).await?;
         tracing::info!(initiator = %name, "forgot an initiator");
@@ -64,6 +85,7 @@ impl Controller {
         &self,
         name: &str,
         change: AccessChange,
+        precondition: &Precondition,
     ) -> Result<Volume, Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
         let order = match change {
@@ -78,7 +100,13 @@ impl Controller {
         };
         let plan = |inventory: &Inventory, _: &Reports| {
             let planned = change_access(inventory, &name, &order);
-            planned.map_err(|error| refused(error, Some(&name)))
+            let planned = planned.map_err(|error| refused(error, Some(&name)))?;
+            let Some(found) = inventory.volume(name.as_str()) else {
+                return Ok(planned);
+            };
+            let tagged = Tagged::Volume(found.record.volume);
+            tagged.holds(precondition, inventory)?;
+            Ok(planned.map(|planned| tagged.guarded(precondition, inventory, planned)))
         };
         if self.put_through(Change::Other, plan).await? {
             tracing::info!(%name, ?order, "changed whom a volume is for");
@@ -103,6 +131,7 @@ fn document(inventory: &Inventory, record: &InitiatorRecord) -> Initiator {
         chap_name: name(&record.chap),
         mutual_name: name(&record.mutual),
         volumes: volumes_of(inventory, &record.name),
+        etag: Tagged::Initiator(&record.name).tag(inventory),
     }
 }
 

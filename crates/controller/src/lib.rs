@@ -24,8 +24,10 @@ mod reports;
 mod seeing;
 mod stalls;
 mod steering;
+mod tags;
 mod trust;
 mod view;
+mod volumes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,8 +41,8 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, Problem, ProblemKind};
-use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize};
+use holdfast_api::{Api, Conditional, Precondition, Problem, ProblemKind};
+use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{
     MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
@@ -229,7 +231,7 @@ impl Controller {
     /// whether there was anything to do.
     async fn carry_out(
         &self,
-        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
+        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, Problem>,
         name: &VolumeName,
     ) -> Result<bool, Problem> {
         // What there is nothing to do for any more may have been done by an attempt that nobody answered.
@@ -242,7 +244,9 @@ impl Controller {
             };
             let problem = match attempted {
                 Ok(done) => return Ok(done || may_be_done),
-                Err(Attempt::Refused(problem)) => return Err(problem),
+                Err(Attempt::Refused(problem)) => {
+                    return Err(problem::or_unknown(problem, may_be_done));
+                }
                 Err(Attempt::Unseen(problem)) if !may_be_done => return Err(problem),
                 Err(Attempt::Again(problem) | Attempt::Unseen(problem)) => problem,
                 Err(Attempt::Unknown(problem)) => {
@@ -261,7 +265,7 @@ impl Controller {
 
     async fn attempt(
         &self,
-        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
+        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, Problem>,
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
         self.may_change(Change::Other)
@@ -274,8 +278,7 @@ impl Controller {
             if self.has_gone_back(inventory.revision) {
                 return Err(Attempt::Again(problem::gone_back()));
             }
-            make(inventory, reports)
-                .map_err(|error| Attempt::Refused(problem::plan(name, error)))?
+            make(inventory, reports).map_err(Attempt::Refused)?
         };
         let done = !plan.is_empty();
         let mut pace = Pace::new();
@@ -384,19 +387,6 @@ fn making_of(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usiz
     Some((found.revision, slices))
 }
 
-impl Controller {
-    /// Deletes what there is of a volume that has a name, and nothing else that tells what it is.
-    async fn clear_name(&self, name: &VolumeName) -> Result<(), Problem> {
-        let make = |inventory: &Inventory, _: &Reports| {
-            let cleared = holdfast_control::clear(inventory, name);
-            cleared.map(|one| vec![one]).ok_or(PlanError::NoSuchVolume)
-        };
-        self.carry_out(make, name).await?;
-        tracing::info!(%name, "deleted what was left of a volume");
-        Ok(())
-    }
-}
-
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
@@ -428,12 +418,17 @@ impl Api for Controller {
         self.node_details(name).await
     }
 
-    async fn change_node(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
-        self.order(name, change).await
+    async fn change_node(
+        &self,
+        name: &str,
+        change: impl Into<Conditional<NodeChange>> + Send,
+    ) -> Result<Node, Problem> {
+        let wanted = change.into();
+        self.order(name, wanted.request, &wanted.precondition).await
     }
 
-    async fn remove_node(&self, name: &str) -> Result<(), Problem> {
-        self.remove(name).await
+    async fn remove_node(&self, name: &str, precondition: Precondition) -> Result<(), Problem> {
+        self.remove(name, &precondition).await
     }
 
     async fn devices(&self, name: &str) -> Result<DeviceList, Problem> {
@@ -456,8 +451,12 @@ impl Api for Controller {
         Ok(members::settings(&self.inventory().await?.seen))
     }
 
-    async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
-        self.change(change).await
+    async fn change_settings(
+        &self,
+        change: impl Into<Conditional<SettingsChange>> + Send,
+    ) -> Result<Settings, Problem> {
+        let wanted = change.into();
+        self.change(wanted.request, &wanted.precondition).await
     }
 
     async fn volumes(&self) -> Result<VolumeList, Problem> {
@@ -471,90 +470,63 @@ impl Api for Controller {
     }
 
     async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
-        let name: VolumeName = request.name.parse().map_err(problem::name)?;
-        let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
-        let unit = problem::unit(&name, request.target.as_deref(), request.lun)?;
-        let make = |inventory: &Inventory, reports: &Reports| {
-            let seen = |node| reports.seen(node);
-            let (unit, policy) = (unit.as_ref(), request.policy);
-            let plan = holdfast_control::create_at(inventory, seen, &name, size, policy, unit);
-            plan.map(|plan| plan.transactions)
-        };
-        let is_new = self.carry_out(make, &name).await?;
-        if is_new {
-            tracing::info!(%name, bytes = size.bytes(), policy = %request.policy, "made a volume");
-        }
-        let volume = self.served(&name).await?;
-        Ok(Created { volume, is_new })
+        self.make_volume(request).await
     }
 
-    async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
-        let name: VolumeName = name.parse().map_err(problem::name)?;
-        let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
-        let make = |inventory: &Inventory, reports: &Reports| {
-            let seen = |node| reports.seen(node);
-            let plan = holdfast_control::grow(inventory, seen, &name, size);
-            plan.map(|plan| plan.transactions)
-        };
-        if self.carry_out(make, &name).await? {
-            tracing::info!(%name, bytes = size.bytes(), "grew a volume");
-        }
-        self.served(&name).await
+    async fn grow_volume(
+        &self,
+        name: &str,
+        request: impl Into<Conditional<VolumeGrow>> + Send,
+    ) -> Result<Volume, Problem> {
+        self.enlarge_volume(name, request.into()).await
     }
 
-    async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
-        let name: VolumeName = name.parse().map_err(problem::name)?;
-        self.may_change(Change::Other).await?;
-        let meant = {
-            let look = self.inventory().await?;
-            let found = look.seen.volume(name.as_str());
-            found.map(|found| found.record.volume)
-        };
-        let Some(meant) = meant else {
-            return self.clear_name(&name).await;
-        };
-        if !how.force {
-            self.unused(&name, meant).await?;
-        }
-        // A later attempt must not delete another volume that has the name by then.
-        let make = |inventory: &Inventory, _: &Reports| match inventory.volume(name.as_str()) {
-            Some(found) if found.record.volume == meant => {
-                holdfast_control::delete(inventory, &name).map(|plan| plan.transactions)
-            }
-            _ => Ok(Vec::new()),
-        };
-        self.carry_out(make, &name).await?;
-        tracing::info!(%name, "deleted a volume");
-        Ok(())
+    async fn delete_volume(
+        &self,
+        name: &str,
+        how: impl Into<Conditional<VolumeDelete>> + Send,
+    ) -> Result<(), Problem> {
+        self.remove_volume(name, how.into()).await
     }
 
     async fn initiators(&self) -> Result<InitiatorList, Problem> {
         self.list_initiators().await
     }
 
-    async fn put_initiator(&self, name: &str, request: InitiatorPut) -> Result<Initiator, Problem> {
-        self.record_initiator(name, request).await
+    async fn initiator(&self, name: &str) -> Result<Initiator, Problem> {
+        self.initiator_on_record(name).await
     }
 
-    async fn remove_initiator(&self, name: &str) -> Result<(), Problem> {
-        self.forget_initiator(name).await
+    async fn put_initiator(
+        &self,
+        name: &str,
+        request: impl Into<Conditional<InitiatorPut>> + Send,
+    ) -> Result<Initiator, Problem> {
+        let wanted = request.into();
+        self.record_initiator(name, wanted.request, &wanted.precondition)
+            .await
     }
 
-    async fn change_access(&self, name: &str, change: AccessChange) -> Result<Volume, Problem> {
-        self.order_access(name, change).await
+    async fn remove_initiator(
+        &self,
+        name: &str,
+        precondition: Precondition,
+    ) -> Result<(), Problem> {
+        self.forget_initiator(name, &precondition).await
+    }
+
+    async fn change_access(
+        &self,
+        name: &str,
+        change: impl Into<Conditional<AccessChange>> + Send,
+    ) -> Result<Volume, Problem> {
+        let wanted = change.into();
+        self.order_access(name, wanted.request, &wanted.precondition)
+            .await
     }
 
     async fn scrub_volume(&self, name: &str) -> Result<Volume, Problem> {
-        let parsed: VolumeName = name.parse().map_err(problem::name)?;
-        let plan = |inventory: &Inventory, _: &Reports| {
-            let now = steering::unix_seconds();
-            let planned = holdfast_control::begin_scrub(inventory, &parsed, now);
-            planned.map_err(|error| problem::plan(&parsed, error))
-        };
-        if self.put_through(Change::Other, plan).await? {
-            tracing::info!(name = %parsed, "scrubs a volume");
-        }
-        volume_in(&self.look().await?.seen, &parsed)
+        self.begin_scrub(name).await
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {

@@ -1,13 +1,14 @@
 //! Orders about nodes, and settings, carried out.
 
 use holdfast_api::documents::{Node, NodeChange, NodeDetails, NodeOrder, Settings, SettingsChange};
-use holdfast_api::{Problem, ProblemKind};
+use holdfast_api::{Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, Order, Refusal, change_settings, order};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{MetadataError, Transaction};
 use holdfast_model::record::SettingsRecord;
 
 use crate::reports::Reports;
+use crate::tags::Tagged;
 use crate::trust::Change;
 use crate::view::last;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem, steering, view};
@@ -20,7 +21,12 @@ impl Controller {
         Ok(view::node_details(inventory, reports, node))
     }
 
-    pub(crate) async fn order(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+    pub(crate) async fn order(
+        &self,
+        name: &str,
+        change: NodeChange,
+        precondition: &Precondition,
+    ) -> Result<Node, Problem> {
         let what = match change.order {
             NodeOrder::Add => Order::Add,
             NodeOrder::Drain => Order::Drain,
@@ -28,15 +34,20 @@ impl Controller {
             NodeOrder::MaintenanceOn => Order::MaintenanceOn,
             NodeOrder::MaintenanceOff => Order::MaintenanceOff,
         };
-        self.obey(name, what, change.site.as_deref()).await?;
+        self.obey(name, what, change.site.as_deref(), precondition)
+            .await?;
         let look = self.look().await?;
         let (inventory, reports) = &look.seen;
         let node = find(inventory, name)?;
         Ok(view::node_details(inventory, reports, node).node)
     }
 
-    pub(crate) async fn remove(&self, name: &str) -> Result<(), Problem> {
-        self.obey(name, Order::Remove, None).await
+    pub(crate) async fn remove(
+        &self,
+        name: &str,
+        precondition: &Precondition,
+    ) -> Result<(), Problem> {
+        self.obey(name, Order::Remove, None, precondition).await
     }
 
     /// Admits those of these nodes that wait.
@@ -56,12 +67,19 @@ impl Controller {
         let names: Vec<String> = names.cloned().collect();
         drop(inventory);
         for name in names {
-            self.obey(&name, Order::Add, None).await?;
+            self.obey(&name, Order::Add, None, &Precondition::default())
+                .await?;
         }
         Ok(())
     }
 
-    async fn obey(&self, name: &str, what: Order, site: Option<&str>) -> Result<(), Problem> {
+    async fn obey(
+        &self,
+        name: &str,
+        what: Order,
+        site: Option<&str>,
+        precondition: &Precondition,
+    ) -> Result<(), Problem> {
         let plan = |inventory: &Inventory, reports: &Reports| {
             let node = find(inventory, name).map_err(|unknown| match what {
                 Order::Add => to_be_started(unknown, name),
@@ -72,17 +90,21 @@ impl Controller {
                 let rejected = own.rejected.clone().unwrap_or_default();
                 return Err(problem::changed_elsewhere(&own.name, &rejected));
             }
+            Tagged::Node(node).holds(precondition, inventory)?;
             let sight = steering::sight(inventory, reports, |_| None);
             let planned = order(inventory, &sight, node, what, site);
-            planned.map_err(|refusal| {
-                let problem = refused(name, what, &refusal);
-                let is_held = matches!(refusal, Refusal::Holds { .. });
-                let last = is_held.then(|| last::hint(inventory, reports, node, name));
-                match last.flatten() {
-                    Some(hint) => problem.hint(hint),
-                    None => problem,
-                }
-            })
+            let guarded = |planned| Tagged::Node(node).guarded(precondition, inventory, planned);
+            planned
+                .map(|planned| planned.map(guarded))
+                .map_err(|refusal| {
+                    let problem = refused(name, what, &refusal);
+                    let is_held = matches!(refusal, Refusal::Holds { .. });
+                    let last = is_held.then(|| last::hint(inventory, reports, node, name));
+                    match last.flatten() {
+                        Some(hint) => problem.hint(hint),
+                        None => problem,
+                    }
+                })
         };
         let change = match what {
             Order::Remove => Change::Removal(name),
@@ -94,8 +116,13 @@ impl Controller {
         Ok(())
     }
 
-    pub(crate) async fn change(&self, change: SettingsChange) -> Result<Settings, Problem> {
+    pub(crate) async fn change(
+        &self,
+        change: SettingsChange,
+        precondition: &Precondition,
+    ) -> Result<Settings, Problem> {
         let plan = |inventory: &Inventory, _: &Reports| {
+            Tagged::Settings.holds(precondition, inventory)?;
             let now = &inventory.settings.record;
             let settings = SettingsRecord {
                 schema: 1,
@@ -112,8 +139,9 @@ impl Controller {
                     .unwrap_or(now.scrub_interval_seconds),
                 scrub_rate: change.scrub_rate.unwrap_or(now.scrub_rate),
             };
-            change_settings(inventory, &settings)
-                .map_err(|error| Problem::new(ProblemKind::Invalid, error))
+            let planned = change_settings(inventory, &settings)
+                .map_err(|error| Problem::new(ProblemKind::Invalid, error))?;
+            Ok(planned.map(|planned| Tagged::Settings.guarded(precondition, inventory, planned)))
         };
         self.put_through(Change::Other, plan).await?;
         Ok(settings(&self.inventory().await?.seen))
@@ -126,6 +154,8 @@ impl Controller {
         change: Change<'_>,
         plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
     ) -> Result<bool, Problem> {
+        // What does not hold any more may be so because of an attempt that nobody answered.
+        let mut may_be_done = false;
         for attempt in 1..=ATTEMPTS_MAX {
             self.may_change(change).await?;
             // What was seen is kept no longer than it takes to plan.
@@ -135,7 +165,8 @@ impl Controller {
                 let has_gone_back = self.has_gone_back(inventory.revision);
                 (!has_gone_back)
                     .then(|| plan(inventory, reports))
-                    .transpose()?
+                    .transpose()
+                    .map_err(|problem| problem::or_unknown(problem, may_be_done))?
             };
             let Some(planned) = planned else {
                 if attempt == ATTEMPTS_MAX {
@@ -150,7 +181,8 @@ impl Controller {
             match self.desk.transact(transaction).await {
                 Ok(outcome) if outcome.succeeded => return Ok(true),
                 // Whether it was done is seen at the next look.
-                Ok(_) | Err(MetadataError::Unavailable) => {}
+                Ok(_) => {}
+                Err(MetadataError::Unavailable) => may_be_done = true,
                 Err(error) => return Err(problem::metadata(error)),
             }
             tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
@@ -192,6 +224,7 @@ pub(crate) fn settings(inventory: &Inventory) -> Settings {
         background_floor: record.background_floor,
         scrub_interval_seconds: record.scrub_interval_seconds,
         scrub_rate: record.scrub_rate,
+        etag: Tagged::Settings.tag(inventory),
     }
 }
 

@@ -27,6 +27,15 @@ pub(crate) fn metadata(error: MetadataError) -> Problem {
     }
 }
 
+/// What an attempt found, after another one of which nobody knows what came of it: that something was changed may be its
+/// own doing.
+pub(crate) fn or_unknown(found: Problem, may_be_done: bool) -> Problem {
+    if may_be_done && found.kind == ProblemKind::PreconditionFailed {
+        return metadata(MetadataError::Unavailable);
+    }
+    found
+}
+
 /// The metadata takes no change before somebody has made room.
 fn full() -> Problem {
     Problem::new(

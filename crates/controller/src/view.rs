@@ -20,6 +20,7 @@ use holdfast_model::{NodeId, Policy, SliceId};
 
 use crate::reports::{Absence, Reports};
 use crate::steering::unix_seconds;
+use crate::tags::Tagged;
 
 mod absence;
 mod alerts;
@@ -253,6 +254,7 @@ fn node_document(
         to_move: to_move(reports, &leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),
+        etag: Tagged::Node(node).tag(inventory),
     }
 }
 
@@ -311,6 +313,7 @@ pub(crate) fn volumes(inventory: &Inventory, reports: &Reports) -> VolumeList {
         target: record.target.clone(),
         lun: record.lun,
         sessions: reports.sessions_with(record.volume),
+        etag: Tagged::Volume(record.volume).tag(inventory),
     };
     let mut volumes: Vec<_> = inventory
         .volumes
@@ -338,6 +341,7 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
         },
         scrub: scrub::of(inventory, reports, record, unix_seconds()),
         access: Some(crate::access::of(inventory, record)),
+        etag: Tagged::Volume(record.volume).tag(inventory),
     }
 }
 

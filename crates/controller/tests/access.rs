@@ -6,7 +6,7 @@ mod support;
 use holdfast_api::documents::{
     AccessChange, ChapAccount, InitiatorPut, VolumeAccess, VolumeCreate, VolumeDelete,
 };
-use holdfast_api::{Api, ProblemKind};
+use holdfast_api::{Api, Precondition, ProblemKind};
 use holdfast_model::Policy;
 use holdfast_model::record::Secret;
 
@@ -79,12 +79,18 @@ async fn a_volume_is_given_to_initiators_and_taken_from_them() {
     let list = controller.initiators().await.unwrap();
     assert_eq!(list.initiators[0].volumes, ["data"]);
     assert!(!format!("{list:?}").contains(secret));
-    let listed = controller.remove_initiator(HOST).await.unwrap_err();
+    let listed = controller
+        .remove_initiator(HOST, Precondition::default())
+        .await
+        .unwrap_err();
     assert_eq!(listed.kind, ProblemKind::Refused);
     // With the volume goes what is kept for it, and its unit is free.
     let unused = VolumeDelete { force: true };
     controller.delete_volume("data", unused).await.unwrap();
-    controller.remove_initiator(HOST).await.unwrap();
+    controller
+        .remove_initiator(HOST, Precondition::default())
+        .await
+        .unwrap();
     let created = controller.create_volume(wanted("new", 4)).await.unwrap();
     assert_eq!(created.volume.access, Some(everybody));
 }

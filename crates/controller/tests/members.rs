@@ -9,7 +9,7 @@ use holdfast_api::documents::{
     FindingKind, Health, LocalReport, NodeChange, NodeOrder, NodeStanding, Rejected, Room,
     SettingsChange, VolumeCreate,
 };
-use holdfast_api::{Api, ProblemKind};
+use holdfast_api::{Api, Precondition, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
@@ -152,12 +152,18 @@ async fn orders_are_obeyed_or_refused_with_the_reason() {
         held.iter()
             .all(|slice| slice.volume == "twice" && slice.leaves)
     );
-    let refused = controller.remove_node("n1").await.unwrap_err();
+    let refused = controller
+        .remove_node("n1", Precondition::default())
+        .await
+        .unwrap_err();
     assert!(
         refused.detail.contains("twice") && refused.hint.is_some(),
         "{refused:?}"
     );
-    controller.remove_node("n3").await.unwrap();
+    controller
+        .remove_node("n3", Precondition::default())
+        .await
+        .unwrap();
     let none = controller.node("n3").await.unwrap_err();
     assert_eq!(none.kind, ProblemKind::NoSuchNode);
     late.server.abort();

@@ -9,7 +9,7 @@ use holdfast_api::documents::{
     Astray, DeviceChange, DeviceList, LocalMetadata, LocalReport, NodeChange, NodeOrder, Rejected,
     Room, SettingsChange, VolumeCreate, VolumeDelete, VolumeGrow,
 };
-use holdfast_api::{Api, Problem, ProblemKind};
+use holdfast_api::{Api, Precondition, Problem, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
@@ -92,7 +92,7 @@ async fn order_all(controller: &Controller) -> Vec<Problem> {
             .change_node("n2", order(NodeOrder::MaintenanceOn))
             .await
             .map(drop),
-        controller.remove_node("n3").await,
+        controller.remove_node("n3", Precondition::default()).await,
         controller.change_settings(settings).await.map(drop),
         controller.change_devices("n2", device()).await.map(drop),
         controller.change_local_devices(device()).await.map(drop),
@@ -243,9 +243,15 @@ async fn nothing_is_changed_through_a_node_that_is_not_registered_but_what_it_ad
     // It advises to remove that one when it answers nobody, and none of the others.
     nodes[2].server.abort();
     nodes[1].server.abort();
-    let order = asked.remove_node("n2").await.unwrap_err();
+    let order = asked
+        .remove_node("n2", Precondition::default())
+        .await
+        .unwrap_err();
     assert!(order.detail.contains("n9, is not registered"), "{order}");
-    asked.remove_node("n3").await.unwrap();
+    asked
+        .remove_node("n3", Precondition::default())
+        .await
+        .unwrap();
     assert!(other.node("n3").await.is_err());
 }
 

@@ -28,6 +28,14 @@ impl ApiClient {
         self.read("/initiators").await
     }
 
+    /// An initiator that is on record.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn initiator(&self, name: &str) -> Result<Initiator, ClientError> {
+        self.read(&path_of("initiators", name)).await
+    }
+
     /// Puts an initiator on record.
     ///
     /// # Errors

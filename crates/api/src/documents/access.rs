@@ -4,6 +4,8 @@ use holdfast_model::record::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::EntityTag;
+
 /// The initiators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InitiatorList {
@@ -22,6 +24,9 @@ pub struct Initiator {
     pub mutual_name: Option<String>,
     /// The volumes that list it, by name. Those that are for everybody are not among them.
     pub volumes: Vec<String>,
+    /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// What is to be on record of an initiator.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Node;
+use crate::EntityTag;
 
 /// What a node is to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -133,7 +134,7 @@ pub struct NodeChange {
 }
 
 /// The cluster's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
     /// After so many seconds without a word from a node its replicas are rebuilt elsewhere.
     pub repair_delay_seconds: u64,
@@ -150,6 +151,9 @@ pub struct Settings {
     pub scrub_interval_seconds: u64,
     /// Bytes a second that a node scrubs at most, of what it leads.
     pub scrub_rate: u64,
+    /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// Other settings; what is not there stays as it is.

@@ -7,10 +7,11 @@ use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 
-use super::answers::{OfAll, OfChange, OfOrder};
+use super::answers::{OfAll, OfOne, OfRemoval, OfTaggedChange};
+use super::tagged::{IfMatch, Tagged};
 use super::{named, refuse};
 use crate::documents::{AccessChange, Initiator, InitiatorList, InitiatorPut, Volume};
-use crate::{Api, Problem};
+use crate::{Api, Conditional, Precondition, Problem};
 
 /// Change whom a volume is for
 ///
@@ -18,20 +19,29 @@ use crate::{Api, Problem};
 #[utoipa::path(
     patch,
     path = "/api/v1/volumes/{name}/access",
-    params(("name" = String, Path, description = "The volume's name")),
+    params(("name" = String, Path, description = "The volume's name"), IfMatch),
     request_body = AccessChange,
     responses(
-        (status = 200, body = Volume),
-        OfChange,
+        (status = 200, body = Volume, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
     ),
 )]
 pub(super) async fn change_access<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<AccessChange>, JsonRejection>,
-) -> Result<Json<Volume>, Problem> {
+) -> Result<Tagged<Volume>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_access(&named(name)?, request).await.map(Json)
+    api.change_access(
+        &named(name)?,
+        Conditional {
+            request,
+            precondition,
+        },
+    )
+    .await
+    .map(Tagged)
 }
 
 /// The initiators that are on record
@@ -45,40 +55,69 @@ pub(super) async fn initiators<A: Api>(
     api.initiators().await.map(Json)
 }
 
+/// An initiator that is on record
+#[utoipa::path(
+    get,
+    path = "/api/v1/initiators/{name}",
+    params(("name" = String, Path, description = "The initiator's iSCSI name")),
+    responses(
+        (status = 200, body = Initiator, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfOne,
+    ),
+)]
+pub(super) async fn initiator<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Tagged<Initiator>, Problem> {
+    api.initiator(&named(name)?).await.map(Tagged)
+}
+
 /// Put an initiator on record, or what is on record of it anew
+///
+/// With `If-None-Match: *` only if it is not on record yet.
 #[utoipa::path(
     put,
     path = "/api/v1/initiators/{name}",
-    params(("name" = String, Path, description = "The initiator's iSCSI name")),
+    params(("name" = String, Path, description = "The initiator's iSCSI name"), IfMatch),
     request_body = InitiatorPut,
     responses(
-        (status = 200, body = Initiator),
-        OfChange,
+        (status = 200, body = Initiator, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
     ),
 )]
 pub(super) async fn put_initiator<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<InitiatorPut>, JsonRejection>,
-) -> Result<Json<Initiator>, Problem> {
+) -> Result<Tagged<Initiator>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.put_initiator(&named(name)?, request).await.map(Json)
+    api.put_initiator(
+        &named(name)?,
+        Conditional {
+            request,
+            precondition,
+        },
+    )
+    .await
+    .map(Tagged)
 }
 
 /// Forget an initiator that no volume lists
 #[utoipa::path(
     delete,
     path = "/api/v1/initiators/{name}",
-    params(("name" = String, Path, description = "The initiator's iSCSI name")),
+    params(("name" = String, Path, description = "The initiator's iSCSI name"), IfMatch),
     responses(
         (status = 204, description = "It is not on record any more"),
-        OfOrder,
+        OfRemoval,
     ),
 )]
 pub(super) async fn remove_initiator<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    api.remove_initiator(&named(name)?).await?;
+    api.remove_initiator(&named(name)?, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -12,7 +12,7 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
     Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, Problem, ProblemKind, router, server};
+use holdfast_api::{Api, Conditional, Precondition, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
@@ -55,7 +55,11 @@ impl Api for Reporter {
     async fn node(&self, _: &str) -> Result<NodeDetails, Problem> {
         elsewhere()
     }
-    async fn change_node(&self, _: &str, _: NodeChange) -> Result<NodeDocument, Problem> {
+    async fn change_node(
+        &self,
+        _: &str,
+        _: impl Into<Conditional<NodeChange>> + Send,
+    ) -> Result<NodeDocument, Problem> {
         elsewhere()
     }
     async fn devices(&self, _: &str) -> Result<DeviceList, Problem> {
@@ -71,13 +75,16 @@ impl Api for Reporter {
         Ok(DeviceList::default())
     }
 
-    async fn remove_node(&self, _: &str) -> Result<(), Problem> {
+    async fn remove_node(&self, _: &str, _: Precondition) -> Result<(), Problem> {
         elsewhere()
     }
     async fn settings(&self) -> Result<Settings, Problem> {
         elsewhere()
     }
-    async fn change_settings(&self, _: SettingsChange) -> Result<Settings, Problem> {
+    async fn change_settings(
+        &self,
+        _: impl Into<Conditional<SettingsChange>> + Send,
+    ) -> Result<Settings, Problem> {
         elsewhere()
     }
     async fn volumes(&self) -> Result<VolumeList, Problem> {
@@ -89,29 +96,41 @@ impl Api for Reporter {
     async fn create_volume(&self, _: VolumeCreate) -> Result<Created, Problem> {
         elsewhere()
     }
-    async fn grow_volume(&self, _: &str, _: VolumeGrow) -> Result<Volume, Problem> {
+    async fn grow_volume(
+        &self,
+        _: &str,
+        _: impl Into<Conditional<VolumeGrow>> + Send,
+    ) -> Result<Volume, Problem> {
         elsewhere()
     }
-    async fn delete_volume(&self, _: &str, _: VolumeDelete) -> Result<(), Problem> {
+    async fn delete_volume(
+        &self,
+        _: &str,
+        _: impl Into<Conditional<VolumeDelete>> + Send,
+    ) -> Result<(), Problem> {
         elsewhere()
     }
+    async fn initiator(&self, _: &str) -> Result<holdfast_api::documents::Initiator, Problem> {
+        elsewhere()
+    }
+
     async fn initiators(&self) -> Result<holdfast_api::documents::InitiatorList, Problem> {
         elsewhere()
     }
     async fn put_initiator(
         &self,
         _: &str,
-        _: holdfast_api::documents::InitiatorPut,
+        _: impl Into<Conditional<holdfast_api::documents::InitiatorPut>> + Send,
     ) -> Result<holdfast_api::documents::Initiator, Problem> {
         elsewhere()
     }
-    async fn remove_initiator(&self, _: &str) -> Result<(), Problem> {
+    async fn remove_initiator(&self, _: &str, _: Precondition) -> Result<(), Problem> {
         elsewhere()
     }
     async fn change_access(
         &self,
         _: &str,
-        _: holdfast_api::documents::AccessChange,
+        _: impl Into<Conditional<holdfast_api::documents::AccessChange>> + Send,
     ) -> Result<Volume, Problem> {
         elsewhere()
     }

@@ -157,6 +157,7 @@ mod tests {
             chap_name: chap_name.map(str::to_owned),
             mutual_name: None,
             volumes: Vec::new(),
+            etag: None,
         };
         let name = |text: &str| text.parse::<IscsiNodeName>().unwrap();
         let one = name("iqn.2026-11.example:one");

@@ -286,6 +286,7 @@ pub(crate) mod tests {
             to_move: ToMove::default(),
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
+            etag: None,
         }
     }
 

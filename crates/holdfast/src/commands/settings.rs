@@ -39,6 +39,7 @@ fn text(settings: &Settings) -> String {
         background_floor,
         scrub_interval_seconds,
         scrub_rate,
+        etag: _,
     } = settings;
     let interval = match scrub_interval_seconds {
         0 => "never".to_owned(),
@@ -105,6 +106,7 @@ mod tests {
             background_floor: 64 << 20,
             scrub_interval_seconds: 0,
             scrub_rate: 8 << 20,
+            etag: None,
         });
         for line in [
             "repair-delay         30m       until",

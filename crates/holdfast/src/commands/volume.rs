@@ -396,6 +396,7 @@ mod tests {
         }];
         let volume = Volume {
             name: "demo".to_owned(),
+            etag: None,
             bytes: 20 << 30,
             used_bytes: None,
             policy: Policy::Mirror2,

@@ -15,7 +15,7 @@ use holdfast_api::documents::{
     Created, DeviceChange, DeviceList, LocalReport, LocalStalls, NodeList, StallList, StallQuery,
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
+use holdfast_api::{Api, ApiClient, Conditional, Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
 use holdfast_metadata::server::{Door, serve};
 use holdfast_metadata::suite::User;
@@ -298,11 +298,11 @@ impl Api for LocalApi {
     async fn change_node(
         &self,
         _: &str,
-        _: holdfast_api::documents::NodeChange,
+        _: impl Into<Conditional<holdfast_api::documents::NodeChange>> + Send,
     ) -> Result<holdfast_api::documents::Node, Problem> {
         elsewhere()
     }
-    async fn remove_node(&self, _: &str) -> Result<(), Problem> {
+    async fn remove_node(&self, _: &str, _: Precondition) -> Result<(), Problem> {
         elsewhere()
     }
     async fn devices(&self, _: &str) -> Result<DeviceList, Problem> {
@@ -319,7 +319,7 @@ impl Api for LocalApi {
     }
     async fn change_settings(
         &self,
-        _: holdfast_api::documents::SettingsChange,
+        _: impl Into<Conditional<holdfast_api::documents::SettingsChange>> + Send,
     ) -> Result<holdfast_api::documents::Settings, Problem> {
         elsewhere()
     }
@@ -335,11 +335,23 @@ impl Api for LocalApi {
         elsewhere()
     }
 
-    async fn grow_volume(&self, _name: &str, _request: VolumeGrow) -> Result<Volume, Problem> {
+    async fn grow_volume(
+        &self,
+        _name: &str,
+        _request: impl Into<Conditional<VolumeGrow>> + Send,
+    ) -> Result<Volume, Problem> {
         elsewhere()
     }
 
-    async fn delete_volume(&self, _name: &str, _how: VolumeDelete) -> Result<(), Problem> {
+    async fn delete_volume(
+        &self,
+        _name: &str,
+        _how: impl Into<Conditional<VolumeDelete>> + Send,
+    ) -> Result<(), Problem> {
+        elsewhere()
+    }
+
+    async fn initiator(&self, _: &str) -> Result<holdfast_api::documents::Initiator, Problem> {
         elsewhere()
     }
 
@@ -349,17 +361,17 @@ impl Api for LocalApi {
     async fn put_initiator(
         &self,
         _: &str,
-        _: holdfast_api::documents::InitiatorPut,
+        _: impl Into<Conditional<holdfast_api::documents::InitiatorPut>> + Send,
     ) -> Result<holdfast_api::documents::Initiator, Problem> {
         elsewhere()
     }
-    async fn remove_initiator(&self, _: &str) -> Result<(), Problem> {
+    async fn remove_initiator(&self, _: &str, _: Precondition) -> Result<(), Problem> {
         elsewhere()
     }
     async fn change_access(
         &self,
         _: &str,
-        _: holdfast_api::documents::AccessChange,
+        _: impl Into<Conditional<holdfast_api::documents::AccessChange>> + Send,
     ) -> Result<Volume, Problem> {
         elsewhere()
     }
