@@ -13,12 +13,14 @@ use std::future::Future;
 
 pub mod client;
 pub mod documents;
+mod idempotency;
 mod precondition;
 mod problem;
 mod router;
 pub mod server;
 
 pub use client::{ApiClient, ClientError};
+pub use idempotency::{IdempotencyKey, Keyed};
 pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
@@ -93,10 +95,11 @@ pub trait Api: Send + Sync + 'static {
     /// A volume.
     fn volume(&self, name: &str) -> impl Future<Output = Result<Volume, Problem>> + Send;
 
-    /// Makes a volume. One that exists already, with the same size and policy, is nothing new.
+    /// Makes a volume. One that exists already, with the same size and policy, is nothing new. With a key its repetition is
+    /// answered as it was, whatever has become of the volume's size and policy; [`ProblemKind::KeyReused`] if it is another one.
     fn create_volume(
         &self,
-        request: VolumeCreate,
+        request: impl Into<Keyed<VolumeCreate>> + Send,
     ) -> impl Future<Output = Result<Created, Problem>> + Send;
 
     /// Gives a volume more bytes.

@@ -51,6 +51,9 @@ pub enum ProblemKind {
     /// What was to be changed is not as the request says that it is. Nothing was done.
     #[serde(rename = "urn:holdfast:problem:precondition-failed")]
     PreconditionFailed,
+    /// The request's key was another request's.
+    #[serde(rename = "urn:holdfast:problem:idempotency-key-reused")]
+    KeyReused,
     /// What is needed for an answer cannot be reached. What was asked for may or may not have been
     /// done.
     #[serde(rename = "urn:holdfast:problem:unavailable")]
@@ -84,7 +87,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
@@ -97,6 +100,7 @@ impl ProblemKind {
         Self::ClusterFull,
         Self::Conflict,
         Self::PreconditionFailed,
+        Self::KeyReused,
         Self::Unavailable,
         Self::Busy,
         Self::NoNode,
@@ -125,6 +129,7 @@ impl ProblemKind {
             | Self::ClusterFull
             | Self::Conflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unavailable | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -147,6 +152,7 @@ impl ProblemKind {
             Self::ClusterFull => "cluster-full",
             Self::Conflict => "conflict",
             Self::PreconditionFailed => "precondition-failed",
+            Self::KeyReused => "idempotency-key-reused",
             Self::Unavailable => "unavailable",
             Self::Busy => "busy",
             Self::NoNode => "no-node",
@@ -173,6 +179,7 @@ impl ProblemKind {
             Self::ClusterFull => "the cluster is full",
             Self::Conflict => "others change the same",
             Self::PreconditionFailed => "changed meanwhile",
+            Self::KeyReused => "the key is another request's",
             Self::Unavailable => "not available",
             Self::Busy => "too many ask at a time",
             Self::NoNode => "no node here",

@@ -17,15 +17,18 @@ use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
-use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
-use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
+use self::answers::{
+    OfAll, OfChange, OfCreation, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange,
+};
+use self::tagged::{IfMatch, IfNoneMatch, KeyHeader, Tagged, unless_known};
 use crate::documents::{
     Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
     NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
+use crate::idempotency::OfRequest;
 use crate::problem::with_instance;
-use crate::{Api, Conditional, EntityTag, Precondition, Problem, ProblemKind};
+use crate::{Api, Conditional, EntityTag, Keyed, Precondition, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -369,23 +372,24 @@ async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, 
 /// Make a volume
 ///
 /// A volume that exists already, with the same size and policy, is nothing new.
-#[utoipa::path(post, path = "/api/v1/volumes", request_body = VolumeCreate, responses(
+#[utoipa::path(post, path = "/api/v1/volumes", params(KeyHeader), request_body = VolumeCreate, responses(
     (status = 201, body = Volume, description = "The volume was made"),
     (status = 200, body = Volume, description = "There was one like it already"),
-    OfChange,
+    OfCreation,
 ))]
 async fn create_volume<A: Api>(
     State(api): State<Arc<A>>,
+    OfRequest(key): OfRequest,
     request: Result<Json<VolumeCreate>, JsonRejection>,
-) -> Result<(StatusCode, Json<Volume>), Problem> {
+) -> Result<(StatusCode, Tagged<Volume>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let Created { volume, is_new } = api.create_volume(request).await?;
+    let Created { volume, is_new } = api.create_volume(Keyed { request, key }).await?;
     let status = if is_new {
         StatusCode::CREATED
     } else {
         StatusCode::OK
     };
-    Ok((status, Json(volume)))
+    Ok((status, Tagged(volume)))
 }
 
 /// A volume

@@ -15,7 +15,7 @@ use holdfast_api::documents::{
     VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{
-    Api, ApiClient, ClientError, Conditional, EntityTag, Precondition, Problem, ProblemKind,
+    Api, ApiClient, ClientError, Conditional, EntityTag, Keyed, Precondition, Problem, ProblemKind,
     openapi, router, server,
 };
 use holdfast_model::Policy;
@@ -193,7 +193,14 @@ impl Api for Remembering {
         Err(Problem::new(ProblemKind::NoSuchVolume, name).hint("look"))
     }
 
-    async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
+    async fn create_volume(
+        &self,
+        request: impl Into<Keyed<VolumeCreate>> + Send,
+    ) -> Result<Created, Problem> {
+        let Keyed { request, key } = request.into();
+        if let Some(key) = key {
+            self.ask(format!("key {}", key.as_str()))?;
+        }
         self.ask(format!("create {request:?}"))?;
         Ok(Created {
             volume: Self::volume_of(&request.name, request.bytes),
@@ -945,6 +952,25 @@ async fn what_may_be_changed_has_a_tag_and_changes_hold_for_it() {
     let known = send(&url, settings, "if-none-match: \"0-1\"", "").await;
     assert!(known.starts_with("HTTP/1.1 304"), "{known}");
     assert!(known.ends_with("\r\n\r\n"), "{known}");
+}
+
+#[tokio::test]
+async fn a_creation_may_bear_a_key() {
+    let (url, api) = start(Remembering::default()).await;
+    let body = "{\"name\":\"demo\",\"bytes\":4096,\"policy\":\"none\"}";
+    let create = "POST /api/v1/volumes";
+    let made = send(&url, create, "idempotency-key: \"a-1\"", body).await;
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    assert!(made.contains("\r\netag: "), "{made}");
+    assert_eq!(api.asked.lock().unwrap()[0], "key a-1");
+    for bad in [
+        "idempotency-key: a b",
+        "idempotency-key: a\r\nidempotency-key: b",
+    ] {
+        let refused = send(&url, create, bad, body).await;
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    }
+    assert_eq!(api.asked.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -114,4 +114,3 @@ impl Wish {
         self.now_seconds.saturating_sub(record.at_seconds) > CREATION_KEPT_SECONDS
     }
 }
-

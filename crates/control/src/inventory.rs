@@ -11,11 +11,12 @@ use holdfast_model::metadata::{
     KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DOMAINS_PREFIX, DeletedRecord, DomainRecord,
-    EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, INTENTS_PREFIX, InitiatorRecord, IntentRecord,
-    MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
-    SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord,
-    SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    CLUSTER_KEY, CREATIONS_PREFIX, ClusterRecord, CreationRecord, DELETED_KEY, DOMAINS_PREFIX,
+    DeletedRecord, DomainRecord, EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, INTENTS_PREFIX,
+    InitiatorRecord, IntentRecord, MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX,
+    NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
+    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+    WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -61,6 +62,8 @@ pub struct Inventory {
     pub initiators: BTreeMap<String, Versioned<InitiatorRecord>>,
     /// Whom the volumes are for that are not for everybody.
     pub exports: BTreeMap<VolumeId, Versioned<ExportRecord>>,
+    /// What came of wishes that bore a key, by where they are on record.
+    pub creations: BTreeMap<String, Versioned<CreationRecord>>,
     /// What slices' parts in them found.
     pub scrubbed: BTreeMap<SliceId, ScrubbedRecord>,
 }
@@ -97,6 +100,7 @@ impl Inventory {
             INITIATORS_PREFIX,
             EXPORTS_PREFIX,
             DOMAINS_PREFIX,
+            CREATIONS_PREFIX,
         ]
         .map(|prefix| Selector::Prefix(prefix.into()));
         let all = keys.into_iter().chain(prefixes);
@@ -133,7 +137,8 @@ impl Inventory {
             initiators,
             exports,
             domains,
-        ] = <[_; 15]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+            creations,
+        ] = <[_; 16]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -173,6 +178,7 @@ impl Inventory {
             exports: read_all(&exports, |_, export: Versioned<ExportRecord>| {
                 (export.record.volume, export)
             })?,
+            creations: read_all(&creations, |key, one| (key.into(), one))?,
             scrubbed: read_all(&scrubbed, |_, scrubbed: Versioned<ScrubbedRecord>| {
                 (scrubbed.record.slice, scrubbed.record)
             })?,

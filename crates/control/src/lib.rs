@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod access;
 mod balance;
+mod creation;
 #[cfg(test)]
 mod domain_tests;
 mod inventory;
@@ -38,6 +39,7 @@ pub use access::{
     AccessError, AccessOrder, INITIATORS_MAX, SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, change_access,
     put_initiator, remove_initiator, volumes_of,
 };
+pub use creation::{CREATION_KEPT_SECONDS, CREATIONS_MAX, KeyReused, Wish};
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
 pub use placement::{Placement, Shared, TooFewNodes, crowded, may_replace};

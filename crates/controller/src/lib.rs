@@ -41,7 +41,7 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, Conditional, Precondition, Problem, ProblemKind};
+use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{
@@ -469,8 +469,11 @@ impl Api for Controller {
         volume_in(&*self.view().await?, &name)
     }
 
-    async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
-        self.make_volume(request).await
+    async fn create_volume(
+        &self,
+        request: impl Into<Keyed<VolumeCreate>> + Send,
+    ) -> Result<Created, Problem> {
+        self.make_volume(request.into()).await
     }
 
     async fn grow_volume(

@@ -3,7 +3,7 @@
 use holdfast_api::documents::{Astray, LocalMetadata, LocalReport, Rejected};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{
-    IscsiNodeName, NameError, PlanError, UnitPlace, VolumeName, VolumeSizeError,
+    IscsiNodeName, KeyReused, NameError, PlanError, UnitPlace, VolumeName, VolumeSizeError,
 };
 use holdfast_model::ByteSize;
 use holdfast_model::metadata::MetadataError;
@@ -34,6 +34,18 @@ pub(crate) fn or_unknown(found: Problem, may_be_done: bool) -> Problem {
         return metadata(MetadataError::Unavailable);
     }
     found
+}
+
+/// A key that another request bore.
+pub(crate) fn key_reused(error: KeyReused) -> Problem {
+    Problem::new(ProblemKind::KeyReused, error)
+        .hint("a key is for one request and its repetitions: choose another one")
+}
+
+/// What a key's request made is no more.
+pub(crate) fn made_and_gone(name: &VolumeName) -> Problem {
+    let detail = format!("volume {name} was made for this key, and deleted since");
+    Problem::new(ProblemKind::NoSuchVolume, detail).hint("to make it once more choose another key")
 }
 
 /// The metadata takes no change before somebody has made room.

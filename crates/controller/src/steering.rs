@@ -498,6 +498,7 @@ mod tests {
             scrubs: BTreeMap::new(),
             initiators: BTreeMap::new(),
             exports: BTreeMap::new(),
+            creations: BTreeMap::new(),
             scrubbed: BTreeMap::new(),
         }
     }

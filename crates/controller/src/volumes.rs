@@ -1,8 +1,8 @@
 //! Volumes made, grown, deleted and scrubbed.
 
 use holdfast_api::documents::{Created, Volume, VolumeCreate, VolumeDelete, VolumeGrow};
-use holdfast_api::{Conditional, Problem};
-use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize};
+use holdfast_api::{Conditional, IdempotencyKey, Keyed, Problem};
+use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize, Wish};
 
 use crate::reports::Reports;
 use crate::tags::Tagged;
@@ -10,19 +10,48 @@ use crate::trust::Change;
 use crate::{Controller, problem, steering, volume_in};
 
 impl Controller {
-    pub(crate) async fn make_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
+    pub(crate) async fn make_volume(
+        &self,
+        wanted: Keyed<VolumeCreate>,
+    ) -> Result<Created, Problem> {
+        let Keyed { request, key } = wanted;
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let unit = problem::unit(&name, request.target.as_deref(), request.lun)?;
+        let wish = key.map(|key| wish(&key, &request));
         let make = |inventory: &Inventory, reports: &Reports| {
+            let answered = wish.as_ref().map(|wish| wish.answered(inventory));
+            if answered
+                .transpose()
+                .map_err(problem::key_reused)?
+                .flatten()
+                .is_some()
+            {
+                return Ok(Vec::new());
+            }
             let seen = |node| reports.seen(node);
             let (unit, policy) = (unit.as_ref(), request.policy);
             let plan = holdfast_control::create_at(inventory, seen, &name, size, policy, unit);
             let plan = plan.map_err(|error| problem::plan(&name, error))?;
-            Ok(plan.transactions)
+            Ok(match &wish {
+                Some(wish) => wish.keep(inventory, plan),
+                None => plan.transactions,
+            })
         };
-        let is_new = self.carry_out(make, &name).await?;
-        if is_new {
+        let done = self.carry_out(make, &name).await?;
+        let mut is_new = done;
+        if let Some(wish) = &wish {
+            let look = self.inventory().await?;
+            // It has given way to others, if so many came in this moment.
+            if let Some(answer) = wish.answered(&look.seen).map_err(problem::key_reused)? {
+                let found = look.seen.volume(name.as_str());
+                if found.is_none_or(|found| found.record.volume != answer.volume) {
+                    return Err(problem::made_and_gone(&name));
+                }
+                is_new = answer.made;
+            }
+        }
+        if done && is_new {
             tracing::info!(%name, bytes = size.bytes(), policy = %request.policy, "made a volume");
         }
         let volume = self.served(&name).await?;
@@ -129,5 +158,14 @@ impl Controller {
             tracing::info!(name = %parsed, "scrubs a volume");
         }
         volume_in(&self.look().await?.seen, &parsed)
+    }
+}
+
+/// A request that bears a key, in words that are the same whenever the request is.
+fn wish(key: &IdempotencyKey, request: &VolumeCreate) -> Wish {
+    Wish {
+        key: key.as_str().to_owned(),
+        words: serde_json::to_string(request).expect("documents are valid JSON"),
+        now_seconds: steering::unix_seconds(),
     }
 }

@@ -47,15 +47,27 @@ async fn a_repetition_is_answered_as_it_was_through_any_node() {
     let _node = Node::start(1, &store).await;
     let made = here.create_volume(wanted("data", 4096, "k")).await.unwrap();
     assert!(made.is_new);
-    assert_eq!(there.create_volume(wanted("data", 4096, "k")).await.unwrap(), made);
+    assert_eq!(
+        there
+            .create_volume(wanted("data", 4096, "k"))
+            .await
+            .unwrap(),
+        made
+    );
     // It has grown since: that is no other wish.
     let grow = VolumeGrow { bytes: 8192 };
     here.grow_volume("data", grow).await.unwrap();
-    let Created { volume, is_new } = there.create_volume(wanted("data", 4096, "k")).await.unwrap();
+    let Created { volume, is_new } = there
+        .create_volume(wanted("data", 4096, "k"))
+        .await
+        .unwrap();
     assert_eq!((volume.bytes, is_new), (8192, true));
     for other in [wanted("data", 8192, "k"), wanted("other", 4096, "k")] {
         let refused = there.create_volume(other).await.unwrap_err();
-        assert_eq!((refused.kind, refused.status), (ProblemKind::KeyReused, 422));
+        assert_eq!(
+            (refused.kind, refused.status),
+            (ProblemKind::KeyReused, 422)
+        );
     }
     // Another key finds it there, and goes on to.
     for _ in 0..2 {
@@ -71,7 +83,10 @@ async fn a_repetition_is_answered_as_it_was_through_any_node() {
         assert_eq!(gone.unwrap_err().kind, ProblemKind::NoSuchVolume);
     }
     assert!(here.volumes().await.unwrap().volumes.is_empty());
-    let again = there.create_volume(wanted("data", 4096, "m")).await.unwrap();
+    let again = there
+        .create_volume(wanted("data", 4096, "m"))
+        .await
+        .unwrap();
     assert!(again.is_new);
 }
 
@@ -95,7 +110,10 @@ async fn of_requests_at_the_same_time_one_is_done() {
     assert_eq!(volumes.len(), 1, "{ended:?}");
     for answer in ended {
         match answer {
-            Ok(created) => assert_eq!((created.is_new, &created.volume.name), (true, &volumes[0].name)),
+            Ok(created) => assert_eq!(
+                (created.is_new, &created.volume.name),
+                (true, &volumes[0].name)
+            ),
             Err(problem) => assert_eq!(problem.kind, ProblemKind::KeyReused),
         }
     }

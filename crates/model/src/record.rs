@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod access;
+mod creation;
 mod deleted;
 mod export;
 mod node;
@@ -26,6 +27,7 @@ pub use access::{
     ACCESS_PREFIX, AccessNexus, AccessRecord, Isid, LastChange, Registration, Reservation,
     ReservationKind,
 };
+pub use creation::{CREATIONS_PREFIX, CreationRecord};
 pub use deleted::{DELETED_KEY, DeletedRecord};
 pub use export::{
     ChapRecord, EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, InitiatorRecord, Secret,

@@ -16,6 +16,7 @@ fn meaning(status: &str) -> &'static str {
         "404" => "There is no such thing",
         "409" => "It cannot be done as things are",
         "412" => "It is not as the request says that it is, and was not changed",
+        "422" => "The key is another request's",
         "413" => "The request's body is too long",
         "415" => "The request's body is not declared to be JSON",
         "500" => "A mistake of the server",
@@ -68,6 +69,8 @@ answers! {
     OfOrder: "400" "404" "409";
     /// Of a change by a document.
     OfChange: "400" "404" "409" "413" "415";
+    /// Of a creation, which may bear a key.
+    OfCreation: "400" "404" "409" "413" "415" "422";
     /// The same, of what has a tag.
     OfTaggedChange: "400" "404" "409" "412" "413" "415";
     /// Of the removal of what has a tag.

@@ -19,6 +19,16 @@ pub(super) struct IfMatch {
     if_match: Option<String>,
 }
 
+/// What a creation may say of itself.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "it is read by the document only")]
+pub(super) struct KeyHeader {
+    /// Names this request: who repeats it, within a day, is answered as it was; another one with the same key is refused.
+    #[param(rename = "Idempotency-Key")]
+    idempotency_key: Option<String>,
+}
+
 /// What a question may say that it knows already.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

@@ -286,6 +286,7 @@ impl Slices<'_> {
             scrubs: BTreeMap::new(),
             initiators: BTreeMap::new(),
             exports: BTreeMap::new(),
+            creations: BTreeMap::new(),
             scrubbed: BTreeMap::new(),
         }
     }

@@ -104,6 +104,7 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         scrubs: BTreeMap::new(),
         initiators: BTreeMap::new(),
         exports: BTreeMap::new(),
+        creations: BTreeMap::new(),
         scrubbed: BTreeMap::new(),
     }
 }

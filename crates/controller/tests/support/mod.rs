@@ -12,7 +12,7 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
     Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, Conditional, Precondition, Problem, ProblemKind, router, server};
+use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
@@ -93,7 +93,10 @@ impl Api for Reporter {
     async fn volume(&self, _: &str) -> Result<Volume, Problem> {
         elsewhere()
     }
-    async fn create_volume(&self, _: VolumeCreate) -> Result<Created, Problem> {
+    async fn create_volume(
+        &self,
+        _: impl Into<Keyed<VolumeCreate>> + Send,
+    ) -> Result<Created, Problem> {
         elsewhere()
     }
     async fn grow_volume(

@@ -15,7 +15,7 @@ use holdfast_api::documents::{
     Created, DeviceChange, DeviceList, LocalReport, LocalStalls, NodeList, StallList, StallQuery,
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, ApiClient, Conditional, Precondition, Problem, ProblemKind};
+use holdfast_api::{Api, ApiClient, Conditional, Keyed, Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
 use holdfast_metadata::server::{Door, serve};
 use holdfast_metadata::suite::User;
@@ -331,7 +331,10 @@ impl Api for LocalApi {
         elsewhere()
     }
 
-    async fn create_volume(&self, _request: VolumeCreate) -> Result<Created, Problem> {
+    async fn create_volume(
+        &self,
+        _request: impl Into<Keyed<VolumeCreate>> + Send,
+    ) -> Result<Created, Problem> {
         elsewhere()
     }
 
