@@ -302,6 +302,9 @@ pub struct Node {
 pub struct NodeList {
     /// By their number.
     pub nodes: Vec<Node>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A volume in short.
@@ -336,6 +339,9 @@ pub struct VolumeSummary {
 pub struct VolumeList {
     /// By name.
     pub volumes: Vec<VolumeSummary>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A volume.

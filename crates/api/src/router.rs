@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod history;
 mod metrics;
+mod page;
 mod tagged;
 
 use std::sync::{Arc, LazyLock};
@@ -20,6 +21,7 @@ use utoipa::OpenApi;
 use self::answers::{
     OfAll, OfChange, OfCreation, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange,
 };
+use self::page::{PageQuery, chosen, page};
 use self::tagged::{IfMatch, IfNoneMatch, KeyHeader, Tagged, unless_known};
 use crate::documents::{
     Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
@@ -203,12 +205,19 @@ async fn explain<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Explanation>,
 }
 
 /// The nodes
-#[utoipa::path(get, path = "/api/v1/nodes", responses(
+#[utoipa::path(get, path = "/api/v1/nodes", params(PageQuery), responses(
     (status = 200, body = NodeList),
-    OfAll,
+    OfQuery,
 ))]
-async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Problem> {
-    api.nodes().await.map(Json)
+async fn nodes<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<NodeList>, Problem> {
+    let query = chosen(query)?;
+    let all = api.nodes().await?.nodes;
+    let place = |node: &Node| format!("{:05}", node.node);
+    let (nodes, next) = page(all, &query, |node| &node.name, place);
+    Ok(Json(NodeList { nodes, next }))
 }
 
 /// A node, and what is on it
@@ -361,12 +370,18 @@ async fn change_settings<A: Api>(
 }
 
 /// The volumes
-#[utoipa::path(get, path = "/api/v1/volumes", responses(
+#[utoipa::path(get, path = "/api/v1/volumes", params(PageQuery), responses(
     (status = 200, body = VolumeList),
-    OfAll,
+    OfQuery,
 ))]
-async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, Problem> {
-    api.volumes().await.map(Json)
+async fn volumes<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<VolumeList>, Problem> {
+    let query = chosen(query)?;
+    let all = api.volumes().await?.volumes;
+    let (volumes, next) = page(all, &query, |one| &one.name, |one| one.name.clone());
+    Ok(Json(VolumeList { volumes, next }))
 }
 
 /// Make a volume

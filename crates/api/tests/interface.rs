@@ -68,7 +68,7 @@ impl Remembering {
     fn node_of(name: &str) -> Node {
         Node {
             name: name.to_owned(),
-            node: 4,
+            node: name[1..].parse().unwrap(),
             state: NodeState::Up,
             answers: true,
             metadata_believed: Some(true),
@@ -121,7 +121,12 @@ impl Api for Remembering {
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
         self.ask("nodes".to_owned())?;
-        Ok(NodeList { nodes: Vec::new() })
+        Ok(NodeList {
+            nodes: (1..4)
+                .map(|number| Self::node_of(&format!("n{number}")))
+                .collect(),
+            next: None,
+        })
     }
 
     async fn node(&self, name: &str) -> Result<NodeDetails, Problem> {
@@ -185,6 +190,7 @@ impl Api for Remembering {
         self.ask("volumes".to_owned())?;
         Ok(VolumeList {
             volumes: Vec::new(),
+            next: None,
         })
     }
 
@@ -233,6 +239,7 @@ impl Api for Remembering {
         self.ask("initiators".to_owned())?;
         Ok(InitiatorList {
             initiators: Vec::new(),
+            next: None,
         })
     }
 
@@ -971,6 +978,38 @@ async fn a_creation_may_bear_a_key() {
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     }
     assert_eq!(api.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn listings_are_told_in_pieces() {
+    let (url, _) = start(Remembering::default()).await;
+    let get = |query: String| {
+        let what = format!("GET /api/v1/nodes{query}");
+        let url = url.clone();
+        async move { send(&url, &what, "accept: */*", "").await }
+    };
+    let all = get(String::new()).await;
+    assert!(all.contains("\"n1\"") && all.contains("\"n3\""), "{all}");
+    assert!(!all.contains("\"next\""), "{all}");
+    let first = get("?limit=2".to_owned()).await;
+    assert!(!first.contains("\"n3\""), "{first}");
+    let (_, next) = first.split_once("\"next\":\"").unwrap();
+    let (next, _) = next.split_once('"').unwrap();
+    let rest = get(format!("?limit=2&after={next}")).await;
+    assert!(
+        rest.contains("\"n3\"") && !rest.contains("\"n2\""),
+        "{rest}"
+    );
+    assert!(!rest.contains("\"next\""), "{rest}");
+    let named = get("?prefix=n2".to_owned()).await;
+    assert!(
+        named.contains("\"n2\"") && !named.contains("\"n1\""),
+        "{named}"
+    );
+    for bad in ["?limit=0", "?limit=x", "?after=x"] {
+        let refused = get(bad.to_owned()).await;
+        assert!(refused.starts_with("HTTP/1.1 400"), "{bad}: {refused}");
+    }
 }
 
 #[tokio::test]

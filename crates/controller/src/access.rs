@@ -22,6 +22,7 @@ impl Controller {
         let initiators = records.map(|it| document(&look.seen, &it.record));
         Ok(InitiatorList {
             initiators: initiators.collect(),
+            next: None,
         })
     }
 

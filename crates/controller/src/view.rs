@@ -185,6 +185,7 @@ pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
         nodes: nodes
             .map(|record| node_document(inventory, reports, record, &missing))
             .collect(),
+        next: None,
     }
 }
 
@@ -321,7 +322,10 @@ pub(crate) fn volumes(inventory: &Inventory, reports: &Reports) -> VolumeList {
         .map(|volume| summary(&volume.record))
         .collect();
     volumes.sort_by(|left, right| left.name.cmp(&right.name));
-    VolumeList { volumes }
+    VolumeList {
+        volumes,
+        next: None,
+    }
 }
 
 pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Volume {

@@ -11,6 +11,9 @@ use crate::EntityTag;
 pub struct InitiatorList {
     /// By name.
     pub initiators: Vec<Initiator>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// An initiator that is on record.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
-use axum::extract::{Path, State};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 
-use super::answers::{OfAll, OfOne, OfRemoval, OfTaggedChange};
+use super::answers::{OfOne, OfQuery, OfRemoval, OfTaggedChange};
+use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Tagged};
 use super::{named, refuse};
 use crate::documents::{AccessChange, Initiator, InitiatorList, InitiatorPut, Volume};
@@ -45,14 +46,18 @@ pub(super) async fn change_access<A: Api>(
 }
 
 /// The initiators that are on record
-#[utoipa::path(get, path = "/api/v1/initiators", responses(
+#[utoipa::path(get, path = "/api/v1/initiators", params(PageQuery), responses(
     (status = 200, body = InitiatorList),
-    OfAll,
+    OfQuery,
 ))]
 pub(super) async fn initiators<A: Api>(
     State(api): State<Arc<A>>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<InitiatorList>, Problem> {
-    api.initiators().await.map(Json)
+    let query = chosen(query)?;
+    let all = api.initiators().await?.initiators;
+    let (initiators, next) = page(all, &query, |one| &one.name, |one| one.name.clone());
+    Ok(Json(InitiatorList { initiators, next }))
 }
 
 /// An initiator that is on record

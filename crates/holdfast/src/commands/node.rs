@@ -294,14 +294,14 @@ pub(crate) mod tests {
     fn a_node_that_is_drained_is_told_as_that() {
         let listed = |standing, replicas| {
             let nodes = vec![node(standing, replicas)];
-            text(&NodeList { nodes })
+            text(&NodeList { nodes, next: None })
         };
         let drained = || Node {
             is_drained: true,
             ..node(NodeStanding::Draining, 0)
         };
         let nodes = vec![drained()];
-        let told = text(&NodeList { nodes });
+        let told = text(&NodeList { nodes, next: None });
         assert!(told.contains("up, drained (can be removed)"), "{told}");
         // Nothing is there, and something is to be.
         let told = listed(NodeStanding::Draining, 0);
@@ -315,7 +315,7 @@ pub(crate) mod tests {
             ..shut.clone()
         };
         let nodes = vec![shut, waits];
-        let told = text(&NodeList { nodes });
+        let told = text(&NodeList { nodes, next: None });
         assert!(told.contains("  devices not open  "), "{told}");
         assert!(told.contains("  waiting for device /dev/sdc  "), "{told}");
         let far = |state| {
@@ -325,7 +325,7 @@ pub(crate) mod tests {
                 metadata_believed: Some(false),
                 ..other
             }];
-            text(&NodeList { nodes })
+            text(&NodeList { nodes, next: None })
         };
         let told = far(NodeState::Up);
         assert!(
@@ -338,7 +338,7 @@ pub(crate) mod tests {
             failure_domain: Some("rack-7".to_owned()),
             ..node(NodeStanding::Active, 1)
         }];
-        let told = text(&NodeList { nodes });
+        let told = text(&NodeList { nodes, next: None });
         assert!(
             told.contains("  DOMAIN  ") && told.contains("  rack-7  "),
             "{told}"
