@@ -6,6 +6,7 @@ mod history;
 mod metrics;
 mod page;
 mod tagged;
+mod volumes;
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,19 +19,16 @@ use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
-use self::answers::{
-    OfAll, OfChange, OfCreation, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange,
-};
+use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
 use self::page::{PageQuery, chosen, page};
-use self::tagged::{IfMatch, IfNoneMatch, KeyHeader, Tagged, unless_known};
+use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
 use crate::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
+    DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
     NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
-    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Status,
 };
-use crate::idempotency::OfRequest;
 use crate::problem::with_instance;
-use crate::{Api, Conditional, EntityTag, Keyed, Precondition, Problem, ProblemKind};
+use crate::{Api, Conditional, EntityTag, Precondition, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -52,19 +50,19 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         change_devices,
         settings,
         change_settings,
-        volumes,
-        create_volume,
-        volume,
-        grow_volume,
-        delete_volume,
-        scrub_volume,
+        volumes::volumes,
+        volumes::create_volume,
+        volumes::volume,
+        volumes::grow_volume,
+        volumes::delete_volume,
+        volumes::scrub_volume,
         access::change_access,
         access::initiators,
         access::initiator,
         access::put_initiator,
         access::remove_initiator,
         stalls,
-        volume_stalls,
+        volumes::volume_stalls,
         local,
         local_cluster,
         change_local_devices,
@@ -108,16 +106,19 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
             get(devices::<A>).post(change_devices::<A>),
         )
         .route("/settings", get(settings::<A>).patch(change_settings::<A>))
-        .route("/volumes", get(volumes::<A>).post(create_volume::<A>))
+        .route(
+            "/volumes",
+            get(volumes::volumes::<A>).post(volumes::create_volume::<A>),
+        )
         .route(
             "/volumes/{name}",
-            get(volume::<A>)
-                .patch(grow_volume::<A>)
-                .delete(delete_volume::<A>),
+            get(volumes::volume::<A>)
+                .patch(volumes::grow_volume::<A>)
+                .delete(volumes::delete_volume::<A>),
         )
-        .route("/volumes/{name}/scrub", post(scrub_volume::<A>))
+        .route("/volumes/{name}/scrub", post(volumes::scrub_volume::<A>))
         .route("/volumes/{name}/access", patch(access::change_access::<A>))
-        .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
+        .route("/volumes/{name}/stalls", get(volumes::volume_stalls::<A>))
         .route("/initiators", get(access::initiators::<A>))
         .route(
             "/initiators/{name}",
@@ -369,138 +370,6 @@ async fn change_settings<A: Api>(
     .map(Tagged)
 }
 
-/// The volumes
-#[utoipa::path(get, path = "/api/v1/volumes", params(PageQuery), responses(
-    (status = 200, body = VolumeList),
-    OfQuery,
-))]
-async fn volumes<A: Api>(
-    State(api): State<Arc<A>>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Json<VolumeList>, Problem> {
-    let query = chosen(query)?;
-    let all = api.volumes().await?.volumes;
-    let (volumes, next) = page(all, &query, |one| &one.name, |one| one.name.clone());
-    Ok(Json(VolumeList { volumes, next }))
-}
-
-/// Make a volume
-///
-/// A volume that exists already, with the same size and policy, is nothing new.
-#[utoipa::path(post, path = "/api/v1/volumes", params(KeyHeader), request_body = VolumeCreate, responses(
-    (status = 201, body = Volume, description = "The volume was made"),
-    (status = 200, body = Volume, description = "There was one like it already"),
-    OfCreation,
-))]
-async fn create_volume<A: Api>(
-    State(api): State<Arc<A>>,
-    OfRequest(key): OfRequest,
-    request: Result<Json<VolumeCreate>, JsonRejection>,
-) -> Result<(StatusCode, Tagged<Volume>), Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let Created { volume, is_new } = api.create_volume(Keyed { request, key }).await?;
-    let status = if is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Tagged(volume)))
-}
-
-/// A volume
-#[utoipa::path(
-    get,
-    path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name")),
-    responses(
-        (status = 200, body = Volume, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
-        OfOne,
-    ),
-)]
-async fn volume<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-) -> Result<Tagged<Volume>, Problem> {
-    api.volume(&named(name)?).await.map(Tagged)
-}
-
-/// Give a volume more bytes
-#[utoipa::path(
-    patch,
-    path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name"), IfMatch),
-    request_body = VolumeGrow,
-    responses(
-        (status = 200, body = Volume, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
-        OfTaggedChange,
-    ),
-)]
-async fn grow_volume<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    precondition: Precondition,
-    request: Result<Json<VolumeGrow>, JsonRejection>,
-) -> Result<Tagged<Volume>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.grow_volume(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
-}
-
-/// Delete a volume with all its data
-#[utoipa::path(
-    delete,
-    path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name"), VolumeDelete, IfMatch),
-    responses(
-        (status = 204, description = "The volume is gone"),
-        OfRemoval,
-    ),
-)]
-async fn delete_volume<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    how: Result<Query<VolumeDelete>, QueryRejection>,
-    precondition: Precondition,
-) -> Result<StatusCode, Problem> {
-    let request = asked(how)?;
-    api.delete_volume(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// Begin to read all of a volume and to compare its replicas
-///
-/// Where that is under way already, nothing new begins.
-#[utoipa::path(
-    post,
-    path = "/api/v1/volumes/{name}/scrub",
-    params(("name" = String, Path, description = "The volume's name")),
-    responses(
-        (status = 202, body = Volume, description = "It is under way"),
-        OfOrder,
-    ),
-)]
-async fn scrub_volume<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-) -> Result<(StatusCode, Json<Volume>), Problem> {
-    let volume = api.scrub_volume(&named(name)?).await?;
-    Ok((StatusCode::ACCEPTED, Json(volume)))
-}
-
 /// What the node behind this interface knows by itself
 #[utoipa::path(get, path = "/api/v1/local", responses(
     (status = 200, body = LocalReport),
@@ -551,25 +420,6 @@ async fn stalls<A: Api>(
     query: Result<Query<StallQuery>, QueryRejection>,
 ) -> Result<Json<StallList>, Problem> {
     api.stalls(None, stall_query(query)?).await.map(Json)
-}
-
-/// The stalls of a volume
-#[utoipa::path(
-    get,
-    path = "/api/v1/volumes/{name}/stalls",
-    params(("name" = String, Path, description = "The volume's name"), StallQuery),
-    responses(
-        (status = 200, body = StallList),
-        OfOne,
-    ),
-)]
-async fn volume_stalls<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    query: Result<Query<StallQuery>, QueryRejection>,
-) -> Result<Json<StallList>, Problem> {
-    let (name, query) = (named(name)?, stall_query(query)?);
-    api.stalls(Some(&name), query).await.map(Json)
 }
 
 /// The stalls that the node behind this interface keeps
