@@ -7,6 +7,7 @@
 
 mod access;
 mod history;
+mod tasks;
 
 use std::fmt;
 use std::time::Duration;

@@ -21,6 +21,7 @@ mod metadata;
 mod protection;
 mod scrub;
 mod stalls;
+mod tasks;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
@@ -48,6 +49,7 @@ pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };
+pub use tasks::{Task, TaskKind, TaskList};
 
 /// How a volume, or the cluster, is.
 #[derive(

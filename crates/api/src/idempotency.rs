@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use crate::{Problem, ProblemKind};
 
 /// Letters in a key at most: an UUID has 36.
-pub const KEY_LENGTH_MAX: usize = 255;
+const KEY_LENGTH_MAX: usize = 255;
 const HEADER: &str = "idempotency-key";
 
 /// Names a request: whoever repeats it uses the same, and for another one another.

@@ -29,8 +29,8 @@ use documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
     LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
-    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    SettingsChange, StallList, StallQuery, Status, Task, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 
 /// What answers.
@@ -146,6 +146,15 @@ pub trait Api: Send + Sync + 'static {
 
     /// Begins to read all of a volume and to compare its replicas, unless that is under way.
     fn scrub_volume(&self, name: &str) -> impl Future<Output = Result<Volume, Problem>> + Send;
+
+    /// Long work under way, by its ids.
+    fn tasks(&self) -> impl Future<Output = Result<Vec<Task>, Problem>> + Send;
+
+    /// One of it.
+    fn task(&self, id: &str) -> impl Future<Output = Result<Task, Problem>> + Send;
+
+    /// Calls one off; [`ProblemKind::Refused`] with the reason where that cannot be.
+    fn cancel_task(&self, id: &str) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.

@@ -27,6 +27,9 @@ pub enum ProblemKind {
     /// There is no node of that name.
     #[serde(rename = "urn:holdfast:problem:no-such-node")]
     NoSuchNode,
+    /// There is no task of that id, or not any more.
+    #[serde(rename = "urn:holdfast:problem:no-such-task")]
+    NoSuchTask,
     /// What is wanted of a node cannot be done, or would cost the last good copy of something.
     #[serde(rename = "urn:holdfast:problem:refused")]
     Refused,
@@ -87,11 +90,12 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
         Self::NoSuchNode,
+        Self::NoSuchTask,
         Self::Refused,
         Self::VolumeExists,
         Self::VolumeInUse,
@@ -118,6 +122,7 @@ impl ProblemKind {
             Self::NoSuchVolume
             | Self::NoSuchInitiator
             | Self::NoSuchNode
+            | Self::NoSuchTask
             | Self::NoNode
             | Self::NoSuchResource => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
@@ -144,6 +149,7 @@ impl ProblemKind {
             Self::NoSuchVolume => "no-such-volume",
             Self::NoSuchInitiator => "no-such-initiator",
             Self::NoSuchNode => "no-such-node",
+            Self::NoSuchTask => "no-such-task",
             Self::Refused => "refused",
             Self::VolumeExists => "volume-exists",
             Self::VolumeInUse => "volume-in-use",
@@ -170,6 +176,7 @@ impl ProblemKind {
             Self::Invalid => "the request is not valid",
             Self::NoSuchVolume => "no such volume",
             Self::NoSuchNode => "no such node",
+            Self::NoSuchTask => "no such task",
             Self::NoSuchInitiator => "no such initiator",
             Self::Refused => "refused",
             Self::VolumeExists => "the volume exists",

@@ -6,6 +6,7 @@ mod history;
 mod metrics;
 mod page;
 mod tagged;
+mod tasks;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
@@ -61,6 +62,9 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         access::initiator,
         access::put_initiator,
         access::remove_initiator,
+        tasks::tasks,
+        tasks::task,
+        tasks::cancel_task,
         stalls,
         volumes::volume_stalls,
         local,
@@ -125,6 +129,11 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
             get(access::initiator::<A>)
                 .put(access::put_initiator::<A>)
                 .delete(access::remove_initiator::<A>),
+        )
+        .route("/tasks", get(tasks::tasks::<A>))
+        .route(
+            "/tasks/{id}",
+            get(tasks::task::<A>).delete(tasks::cancel_task::<A>),
         )
         .route("/stalls", get(stalls::<A>))
         .merge(histories())

@@ -11,7 +11,7 @@ use holdfast_api::documents::{
     History, HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut,
     LocalCluster, LocalHistory, LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange,
     NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
-    SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate,
+    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Volume, VolumeCreate,
     VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{
@@ -293,6 +293,20 @@ impl Api for Remembering {
         Ok(Self::volume_of(name, 4096))
     }
 
+    async fn tasks(&self) -> Result<Vec<Task>, Problem> {
+        self.ask("tasks".to_owned())?;
+        Ok(Vec::new())
+    }
+
+    async fn task(&self, id: &str) -> Result<Task, Problem> {
+        self.ask(format!("task {id}"))?;
+        Err(Problem::new(ProblemKind::NoSuchTask, id))
+    }
+
+    async fn cancel_task(&self, id: &str) -> Result<(), Problem> {
+        self.ask(format!("call off {id}"))
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         self.ask("local".to_owned())?;
         Ok(LocalReport::default())
@@ -471,6 +485,8 @@ async fn every_method_reaches_the_implementation() {
     ] {
         client.change_access("demo", &change).await.unwrap();
     }
+    client.tasks().await.unwrap();
+    client.cancel_task("scrub~data").await.unwrap();
     client.local().await.unwrap();
     client.local_cluster().await.unwrap();
     let query = StallQuery {
@@ -496,7 +512,7 @@ async fn every_method_reaches_the_implementation() {
          grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\n\
          put iqn.a:b InitiatorPut { chap: Some(ChapAccount { name: \"host\", secret: Secret(..) }), mutual: None }\n\
          initiators\ninitiator iqn.a:b\nremove iqn.a:b\n\
-         access demo Allow(\"iqn.a:b\")\naccess demo Disallow(\"iqn.a:b\")\naccess demo Open(true)\nlocal\nlocal cluster\n\
+         access demo Allow(\"iqn.a:b\")\naccess demo Disallow(\"iqn.a:b\")\naccess demo Open(true)\ntasks\ncall off scrub~data\nlocal\nlocal cluster\n\
          stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
 }

@@ -25,6 +25,7 @@ mod seeing;
 mod stalls;
 mod steering;
 mod tags;
+mod tasks;
 mod trust;
 mod view;
 mod volumes;
@@ -38,7 +39,7 @@ use holdfast_api::documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, History, HistoryOf,
     HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
     LocalHistory, LocalHistoryQuery, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
+    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -530,6 +531,20 @@ impl Api for Controller {
 
     async fn scrub_volume(&self, name: &str) -> Result<Volume, Problem> {
         self.begin_scrub(name).await
+    }
+
+    async fn tasks(&self) -> Result<Vec<Task>, Problem> {
+        self.list_tasks().await
+    }
+
+    async fn task(&self, id: &str) -> Result<Task, Problem> {
+        let mut tasks = self.list_tasks().await?.into_iter();
+        let found = tasks.find(|task| task.id == id);
+        found.ok_or_else(|| tasks::no_such_task(id))
+    }
+
+    async fn cancel_task(&self, id: &str) -> Result<(), Problem> {
+        self.call_off(id).await
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {

@@ -38,11 +38,13 @@ mod node_findings;
 mod prospect;
 mod protection;
 mod scrub;
+mod tasks;
 mod work;
 
 use work::{Missing, MissingState};
 
 pub(crate) use explain::{explain, unreached};
+pub(crate) use tasks::tasks;
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let assessed = assessed::all(inventory, reports);

@@ -31,8 +31,8 @@ fn wanted(name: &str, bytes: u64, key: &str) -> Keyed<VolumeCreate> {
 
 async fn kept(store: &Embedded) -> Vec<CreationRecord> {
     let range = Operation::Range(Selector::Prefix(CREATIONS_PREFIX.into()));
-    let outcome = User::new(store.session()).perform(range).await;
-    let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
+    let answer = User::new(store.session()).perform(range).await;
+    let (_, OperationResult::Range(found)) = answer else {
         panic!("a range is answered by one");
     };
     let read = |it: holdfast_model::metadata::KeyValue| CreationRecord::decode(&it.value).unwrap();
@@ -124,7 +124,9 @@ async fn so_many_keys_are_kept_and_for_so_long() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let controller = controller(&store).await;
-    let _node = Node::start(1, &store).await;
+    let node = Node::start(1, &store).await;
+    // It is served at once, so that nobody waits for that.
+    node.serve(1, 1);
     for number in 0..CREATIONS_MAX + 3 {
         let request = wanted("data", 4096, &format!("key-{number}"));
         controller.create_volume(request).await.unwrap();

@@ -13,6 +13,7 @@ mod scrub;
 pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;
+pub(crate) mod tasks;
 pub(crate) mod volume;
 
 use clap::error::ErrorKind;

@@ -56,6 +56,9 @@ fn main() -> ExitCode {
         Command::History(arguments) => {
             within_runtime(commands::history::show(&global, &output, &arguments))
         }
+        Command::Tasks { cancel } => {
+            within_runtime(commands::tasks::run(&global, &output, cancel.as_deref()))
+        }
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))
         }

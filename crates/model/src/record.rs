@@ -516,7 +516,8 @@ record!(
     SettingsRecord,
     LeaderRecord,
     ScrubRecord,
-    ScrubbedRecord
+    ScrubbedRecord,
+    CreationRecord
 );
 
 #[cfg(test)]

@@ -144,6 +144,18 @@ impl Api for Reporter {
         elsewhere()
     }
 
+    async fn tasks(&self) -> Result<Vec<holdfast_api::documents::Task>, Problem> {
+        elsewhere()
+    }
+
+    async fn task(&self, _: &str) -> Result<holdfast_api::documents::Task, Problem> {
+        elsewhere()
+    }
+
+    async fn cancel_task(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         let mut report = self.0.lock().unwrap();
         report.number += 1;

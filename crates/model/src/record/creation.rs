@@ -1,6 +1,5 @@
 //! What came of the wish for a volume that bore a key, so that its repetition is answered as the wish was.
 
-use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
 
@@ -52,7 +51,7 @@ mod tests {
         let record = CreationRecord::decode(literal).unwrap();
         assert_eq!(&record.encode()[..], &literal[..]);
         assert_eq!(CreationRecord::key("a/Z"), "/holdfast/creations/612f5a");
-        let longest = format!("{:0>255}", 1);
+        let longest = "x".repeat(255);
         assert!(CreationRecord::key(&longest).len() <= KEY_LENGTH_MAX);
     }
 }

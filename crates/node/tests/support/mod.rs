@@ -386,6 +386,18 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn tasks(&self) -> Result<Vec<holdfast_api::documents::Task>, Problem> {
+        elsewhere()
+    }
+
+    async fn task(&self, _: &str) -> Result<holdfast_api::documents::Task, Problem> {
+        elsewhere()
+    }
+
+    async fn cancel_task(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         Ok(self.0.report.borrow().clone())
     }
