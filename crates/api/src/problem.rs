@@ -216,7 +216,8 @@ pub struct Problem {
     pub detail: String,
     /// Of which request it is: its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub instance: Option<Box<str>>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -276,7 +277,7 @@ pub(crate) async fn with_instance(request: Request, next: Next) -> Response {
     let Some(Answered(problem)) = response.extensions_mut().remove() else {
         return response;
     };
-    let instance = Some(path);
+    let instance = Some(path.into_boxed_str());
     // What was said beside it, such as which methods there are, stays.
     let (mut head, _) = response.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);

@@ -20,7 +20,7 @@ use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
-use self::answers::{OfAll, OfChange, OfNode, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
+use self::answers::{OfAll, OfChange, OfNode, OfOne, OfQuery, OfRemoval, OfTaggedChange};
 use self::page::{PageQuery, chosen, page};
 use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
 use crate::documents::{

@@ -7,7 +7,7 @@ use holdfast_api::{ClientError, Problem, ProblemKind};
 /// A command has failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    problem: Problem,
+    problem: Box<Problem>,
     told: Told,
     /// What the process ends with.
     code: u8,
@@ -36,11 +36,11 @@ impl Failure {
         };
         let problem = Problem::new(ProblemKind::Other, detail);
         Self {
-            problem: Problem {
+            problem: Box::new(Problem {
                 title: "failed".into(),
                 hint: hint.map(str::to_owned),
                 ..problem
-            },
+            }),
             told: Told::No,
             code: CODE,
         }
@@ -59,7 +59,7 @@ impl Failure {
     /// With what to do about it.
     pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
         Self {
-            problem: self.problem.hint(hint),
+            problem: Box::new(self.problem.hint(hint)),
             ..self
         }
     }
@@ -109,7 +109,7 @@ impl fmt::Display for Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self {
-            problem,
+            problem: Box::new(problem),
             told: Told::No,
             code: CODE,
         }

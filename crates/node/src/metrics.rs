@@ -108,16 +108,6 @@ impl Metrics {
         ]);
         registry.register("build", "What runs here", build);
         let stall: StallHistogram = Family::new_with_constructor(|| Histogram::new(STALL_BOUNDS));
-        // The first of a cause is a rise from zero: of what was not there before, Prometheus sees no rise.
-        for cause in StallCause::ALL.map(StallCause::as_str) {
-            drop(stall.get_or_create(&Cause { cause }));
-        }
-        registry.register_with_unit(
-            "stall",
-            "Lengths of the times in which commands waited for a volume at this portal and none was done",
-            Unit::Seconds,
-            stall.clone(),
-        );
         let mut metrics = Self {
             registry: Arc::default(),
             stall,
@@ -174,6 +164,16 @@ impl Metrics {
     }
 
     fn register_stalls(&self, registry: &mut Registry) {
+        // The first of a cause is a rise from zero: of what was not there before, Prometheus sees no rise.
+        for cause in StallCause::ALL.map(StallCause::as_str) {
+            drop(self.stall.get_or_create(&Cause { cause }));
+        }
+        registry.register_with_unit(
+            "stall",
+            "Lengths of the times in which commands waited for a volume at this portal and none was done",
+            Unit::Seconds,
+            self.stall.clone(),
+        );
         registry.register(
             "volume_stalls",
             "Stalls of a volume at this portal",

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 
+use super::answers::{OfNode, OfOne, OfQuery};
 use super::{asked, named, path_of};
 use crate::documents::{
     DeviceTier, HISTORY_STEPS_MAX, History, HistoryOf, HistoryQuery, HistorySubject, LocalHistory,
@@ -21,7 +22,7 @@ type Names = Result<Path<(String, String)>, PathRejection>;
 /// What hosts have done with all volumes, and what that cost the nodes, in steps of time
 #[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses(
     (status = 200, body = History),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfQuery,
 ))]
 pub(super) async fn history<A: Api>(
     State(api): State<Arc<A>>,
@@ -37,7 +38,7 @@ pub(super) async fn history<A: Api>(
     params(("name" = String, Path, description = "The volume's name"), HistoryQuery),
     responses(
         (status = 200, body = History),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 pub(super) async fn volume_history<A: Api>(
@@ -59,7 +60,7 @@ pub(super) async fn volume_history<A: Api>(
     ),
     responses(
         (status = 200, body = History),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 pub(super) async fn initiator_history<A: Api>(
@@ -78,7 +79,7 @@ pub(super) async fn initiator_history<A: Api>(
     params(("name" = String, Path, description = "The node's name"), HistoryQuery),
     responses(
         (status = 200, body = History),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 pub(super) async fn node_history<A: Api>(
@@ -100,7 +101,7 @@ pub(super) async fn node_history<A: Api>(
     ),
     responses(
         (status = 200, body = History),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 pub(super) async fn device_history<A: Api>(
@@ -119,7 +120,7 @@ pub(super) async fn device_history<A: Api>(
     params(("tier" = DeviceTier, Path, description = "The class"), HistoryQuery),
     responses(
         (status = 200, body = History),
-        (status = "default", body = Problem, content_type = "application/problem+json"),
+        OfOne,
     ),
 )]
 pub(super) async fn tier_history<A: Api>(
@@ -133,7 +134,7 @@ pub(super) async fn tier_history<A: Api>(
 /// What the node behind this interface has measured, as nodes ask each other
 #[utoipa::path(get, path = "/api/v1/local/history", params(LocalHistoryQuery), responses(
     (status = 200, body = LocalHistory),
-    (status = "default", body = Problem, content_type = "application/problem+json"),
+    OfNode,
 ))]
 pub(super) async fn local_history<A: Api>(
     State(api): State<Arc<A>>,
