@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bite, etcd, fuzz, licences, openapi, reference, tidy};
+use crate::{bite, book, etcd, fuzz, licences, openapi, reference, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -39,6 +39,10 @@ const TIDY: Step = Step {
         tidy::run(root)?;
         bite::all_fit(root)
     },
+};
+const BOOK: Step = Step {
+    name: "book",
+    run: book::check,
 };
 const LICENCES: Step = Step {
     name: "licences",
@@ -103,7 +107,7 @@ const SIMULATION: Step = Step {
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
     let mut steps = vec![
-        FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS, FUZZ,
+        FORMAT, TIDY, BOOK, LICENCES, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS, FUZZ,
     ];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);

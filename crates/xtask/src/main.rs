@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 mod bench;
 mod bite;
+mod book;
 mod ci;
 mod etcd;
 mod fuzz;
@@ -31,6 +32,7 @@ usage: cargo xtask <command>
   tidy           check the house rules
   licences       check the licences of all dependencies
   etcd           build the etcd that the tests need, unless it is built
+  book           build the documents as a book into target/book
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         ["bench", words @ ..] => bench::run(&root(), words),
         ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
+        ["book"] => book::build(&root()),
         ["licences"] => licences::run(&root()),
         ["etcd"] => etcd::build(&root()),
         ["fix"] => ci::fix(&root()),
