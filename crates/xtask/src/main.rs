@@ -20,6 +20,7 @@ mod fuzz;
 mod licences;
 mod metadata;
 mod openapi;
+mod package;
 mod reference;
 mod seeds;
 mod tidy;
@@ -33,6 +34,9 @@ usage: cargo xtask <command>
   licences       check the licences of all dependencies
   etcd           build the etcd that the tests need, unless it is built
   book           build the documents as a book into target/book
+  package [--try [PACKAGE]]
+                 make the Debian package; with --try look what it does in a
+                 clean Debian, as root
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["book"] => book::build(&root()),
+        ["package", words @ ..] => package::run(&root(), words),
         ["licences"] => licences::run(&root()),
         ["etcd"] => etcd::build(&root()),
         ["fix"] => ci::fix(&root()),
