@@ -14,6 +14,7 @@ use crate::EntityTag;
 
 mod access;
 mod devices;
+mod events;
 mod history;
 mod local;
 mod members;
@@ -25,6 +26,7 @@ mod tasks;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+pub use events::{Event, EventKind, EventSeverity};
 pub use history::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
     HistoryQuery, HistorySubject, Latency, Level, LocalFlow, LocalHistory, LocalHistoryPoint,

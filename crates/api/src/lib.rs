@@ -13,6 +13,7 @@ use std::future::Future;
 
 pub mod client;
 pub mod documents;
+pub mod events;
 mod idempotency;
 mod precondition;
 mod problem;
@@ -32,6 +33,8 @@ use documents::{
     SettingsChange, StallList, StallQuery, Status, Task, Volume, VolumeCreate, VolumeDelete,
     VolumeGrow, VolumeList,
 };
+
+use events::Listener;
 
 /// What answers.
 ///
@@ -155,6 +158,10 @@ pub trait Api: Send + Sync + 'static {
 
     /// Calls one off; [`ProblemKind::Refused`] with the reason where that cannot be.
     fn cancel_task(&self, id: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// What changes from now on, after what was missed since `last`, the id of an event; [`ProblemKind::Busy`] if too many
+    /// listen.
+    fn events(&self, last: Option<&str>) -> impl Future<Output = Result<Listener, Problem>> + Send;
 
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.

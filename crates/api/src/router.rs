@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod events;
 mod history;
 mod metrics;
 mod page;
@@ -62,6 +63,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         access::initiator,
         access::put_initiator,
         access::remove_initiator,
+        events::events,
         tasks::tasks,
         tasks::task,
         tasks::cancel_task,
@@ -130,6 +132,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
                 .put(access::put_initiator::<A>)
                 .delete(access::remove_initiator::<A>),
         )
+        .route("/events", get(events::events::<A>))
         .route("/tasks", get(tasks::tasks::<A>))
         .route(
             "/tasks/{id}",

@@ -2,18 +2,20 @@
 //! what it was asked.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health,
-    History, HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut,
-    LocalCluster, LocalHistory, LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
-    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList,
+    AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Event, EventKind,
+    EventSeverity, Explanation, Health, History, HistoryOf, HistoryQuery, HistorySubject,
+    Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory, LocalHistoryQuery,
+    LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding,
+    NodeState, Resync, Scrub, Settings, SettingsChange, StallList, StallQuery, Status, SyncWork,
+    Task, ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
+use holdfast_api::events::Listener;
 use holdfast_api::{
     Api, ApiClient, ClientError, Conditional, EntityTag, Keyed, Precondition, Problem, ProblemKind,
     openapi, router, server,
@@ -305,6 +307,21 @@ impl Api for Remembering {
 
     async fn cancel_task(&self, id: &str) -> Result<(), Problem> {
         self.ask(format!("call off {id}"))
+    }
+
+    async fn events(&self, last: Option<&str>) -> Result<Listener, Problem> {
+        self.ask(format!("events after {last:?}"))?;
+        let event = Event {
+            id: "a-1".to_owned(),
+            at_ms: 1,
+            kind: EventKind::NodeLost,
+            severity: EventSeverity::Warning,
+            subject: "node n1".to_owned(),
+            detail: "down".to_owned(),
+        };
+        // The stream ends after what was missed: nobody tells anything more.
+        let (_, listener) = Listener::new(VecDeque::from([Arc::new(event)]));
+        Ok(listener)
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {
@@ -994,6 +1011,28 @@ async fn a_creation_may_bear_a_key() {
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     }
     assert_eq!(api.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn events_are_told_as_a_stream() {
+    let (url, api) = start(Remembering::default()).await;
+    let told = send(&url, "GET /api/v1/events", "last-event-id: a-0", "").await;
+    assert!(
+        told.contains("content-type: text/event-stream\r\n"),
+        "{told}"
+    );
+    let lines =
+        "id: a-1\nevent: node-lost\ndata: {\"id\":\"a-1\",\"at_ms\":1,\"kind\":\"node-lost\"";
+    assert!(told.contains(lines), "{told}");
+    let client = ApiClient::new(vec![nobody().await, url], None);
+    let mut heard = Vec::new();
+    client
+        .follow(None, |event| heard.push(event.subject))
+        .await
+        .unwrap();
+    assert_eq!(heard, ["node n1"]);
+    let asked = ["events after Some(\"a-0\")", "events after None"];
+    assert_eq!(*api.asked.lock().unwrap(), asked);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod access;
 mod asking;
 mod desk;
 mod devices;
+mod events;
 mod founding;
 mod history;
 mod known;
@@ -42,6 +43,7 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
+use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
@@ -56,6 +58,7 @@ use tokio::time::Instant;
 
 use self::desk::Desk;
 use self::devices::ChangeDevices;
+use self::events::Events;
 use self::history::AskHistory;
 use self::known::KnownNodes;
 use self::looks::{Looks, Seen};
@@ -65,6 +68,7 @@ use self::stalls::Kept;
 use self::steering::Silences;
 use self::trust::Change;
 
+pub use self::events::LISTENERS_MAX;
 pub use self::looks::{LOOK_BYTES_OF_SLICE_MAX, LOOKS_MAX, READERS_MAX};
 pub use self::reports::REPORT_TIME_MAX;
 
@@ -102,6 +106,7 @@ pub struct Controller {
     /// The highest revision of the metadata that was seen.
     seen: Arc<AtomicU64>,
     looks: Arc<Looks>,
+    events: Arc<Events>,
     /// The nodes, for when the metadata does not tell them.
     known_nodes: KnownNodes,
     serve_time_max: Duration,
@@ -141,6 +146,7 @@ impl Controller {
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
+            events: Arc::default(),
             known_nodes: KnownNodes::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
@@ -545,6 +551,10 @@ impl Api for Controller {
 
     async fn cancel_task(&self, id: &str) -> Result<(), Problem> {
         self.call_off(id).await
+    }
+
+    async fn events(&self, last: Option<&str>) -> Result<Listener, Problem> {
+        self.listen(last).await
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {

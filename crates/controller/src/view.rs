@@ -27,6 +27,7 @@ mod alerts;
 mod assessed;
 mod bad_blocks;
 mod causes;
+mod changes;
 mod crowded;
 mod device_findings;
 mod drain;
@@ -43,6 +44,7 @@ mod work;
 
 use work::{Missing, MissingState};
 
+pub(crate) use changes::{Change, Snapshot};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use tasks::tasks;
 

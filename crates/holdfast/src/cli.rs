@@ -116,6 +116,12 @@ pub(crate) enum Command {
     /// IOPS, bytes and latencies in steps of time, of all nodes together. Each second is kept for an hour, ten seconds for a day, five
     /// minutes for 30 days, an hour for a year.
     History(HistoryArguments),
+    /// Tell what changes: health, nodes, devices, syncs, volumes, settings, alerts
+    Events {
+        /// Go on until interrupted, or nobody answers any more; there is no other way yet
+        #[arg(long, required = true)]
+        follow: bool,
+    },
     /// List long work under way: syncs, moves, drains, scrubs
     Tasks {
         /// Call one off, by what the list calls it; what has been done of it stays done

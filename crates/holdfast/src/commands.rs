@@ -4,6 +4,7 @@ pub(crate) mod certify;
 mod confirm;
 pub(crate) mod device;
 mod drain;
+pub(crate) mod events;
 mod found;
 pub(crate) mod history;
 pub(crate) mod initiator;

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::History(arguments) => {
             within_runtime(commands::history::show(&global, &output, &arguments))
         }
+        Command::Events { follow: _ } => within_runtime(commands::events::follow(&global, &output)),
         Command::Tasks { cancel } => {
             within_runtime(commands::tasks::run(&global, &output, cancel.as_deref()))
         }

@@ -156,6 +156,10 @@ impl Api for Reporter {
         elsewhere()
     }
 
+    async fn events(&self, _: Option<&str>) -> Result<holdfast_api::events::Listener, Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         let mut report = self.0.lock().unwrap();
         report.number += 1;

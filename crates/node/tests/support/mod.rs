@@ -398,6 +398,10 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn events(&self, _: Option<&str>) -> Result<holdfast_api::events::Listener, Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         Ok(self.0.report.borrow().clone())
     }
