@@ -1,0 +1,138 @@
+import {
+  keepPreviousData,
+  QueryClient,
+  queryOptions,
+  type UseMutationResult,
+  useMutation,
+  useQueryClient,
+} from '@tanstack/react-query';
+import { ask, client } from './client';
+import { readHistory, type Subject } from './history';
+
+/** What changes while one looks at it. */
+export const LIVE_MS = 1_000;
+/** What changes when somebody changes it. */
+const SLOW_MS = 5_000;
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // The next poll is the next try; an error is shown beside what was known last.
+      retry: false,
+      staleTime: 500,
+      placeholderData: keepPreviousData,
+      networkMode: 'always',
+    },
+    mutations: { retry: false, networkMode: 'always' },
+  },
+});
+
+/** How the cluster is, and why: asked for together, or one would be of another moment than the other. */
+export const clusterQuery = queryOptions({
+  queryKey: ['cluster'],
+  queryFn: async ({ signal }) => {
+    const [status, explanation] = await Promise.all([
+      ask(client.GET('/api/v1/status', { signal })),
+      ask(client.GET('/api/v1/explain', { signal })),
+    ]);
+    return { status, explanation };
+  },
+  refetchInterval: LIVE_MS,
+});
+
+export const nodesQuery = queryOptions({
+  queryKey: ['nodes'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/nodes', { signal })),
+  refetchInterval: LIVE_MS,
+});
+
+export const nodeQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['node', name],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/nodes/{name}', { params: { path: { name } }, signal })),
+    refetchInterval: LIVE_MS,
+    placeholderData: undefined,
+  });
+
+export const devicesQuery = (name: string, every: number = LIVE_MS) =>
+  queryOptions({
+    queryKey: ['devices', name],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/nodes/{name}/devices', { params: { path: { name } }, signal })),
+    refetchInterval: every,
+    placeholderData: undefined,
+  });
+
+export const localQuery = queryOptions({
+  queryKey: ['local'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/local/cluster', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+export const volumesQuery = queryOptions({
+  queryKey: ['volumes'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/volumes', { signal })),
+  // A thousand volumes are a quarter of a megabyte: not each second.
+  refetchInterval: (query) => ((query.state.data?.volumes.length ?? 0) > 200 ? SLOW_MS : LIVE_MS),
+});
+
+export const volumeQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['volume', name],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/volumes/{name}', { params: { path: { name } }, signal })),
+    refetchInterval: LIVE_MS,
+    placeholderData: undefined,
+  });
+
+export const initiatorsQuery = queryOptions({
+  queryKey: ['initiators'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/initiators', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+export const settingsQuery = queryOptions({
+  queryKey: ['settings'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/settings', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+/** Stalls shown at most: what a node keeps is about as much. */
+const STALLS_LIMIT = 200;
+
+export const stallsQuery = (volume: string | null, since: number | null) =>
+  queryOptions({
+    queryKey: ['stalls', volume, since],
+    queryFn: ({ signal }) => {
+      const query = {
+        limit: STALLS_LIMIT,
+        initiators: true,
+        ...(since === null ? {} : { since_ms: Date.now() - since }),
+      };
+      if (volume === null) return ask(client.GET('/api/v1/stalls', { params: { query }, signal }));
+      const path = { name: volume };
+      return ask(client.GET('/api/v1/volumes/{name}/stalls', { params: { path, query }, signal }));
+    },
+    refetchInterval: 2 * LIVE_MS,
+  });
+
+/** A history of the last `seconds`, asked for as often as it can have become another. */
+export const historyQuery = (subject: Subject, seconds: number) =>
+  queryOptions({
+    queryKey: ['history', subject, seconds],
+    queryFn: ({ signal }) => readHistory(subject, seconds, signal),
+    refetchInterval: (query) => {
+      if (query.state.data === null) return 30_000;
+      return Math.min(60_000, Math.max(LIVE_MS, seconds));
+    },
+  });
+
+/** A change; whatever it touches is read again when it is done. */
+export function useChange<V, R>(change: (value: V) => Promise<R>): UseMutationResult<R, Error, V> {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSettled: () => queries.invalidateQueries(),
+  });
+}

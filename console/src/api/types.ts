@@ -1,0 +1,36 @@
+import type { components } from './schema';
+
+type Schemas = components['schemas'];
+
+export type Status = Schemas['Status'];
+export type Explanation = Schemas['Explanation'];
+export type Finding = Schemas['Finding'];
+export type Remedy = Schemas['Remedy'];
+export type Wait = Schemas['Wait'];
+export type Protection = Schemas['Protection'];
+export type SyncWork = Schemas['SyncWork'];
+export type Health = Schemas['Health'];
+export type Volume = Schemas['Volume'];
+export type VolumeSummary = Schemas['VolumeSummary'];
+export type VolumeCreate = Schemas['VolumeCreate'];
+export type Slice = Schemas['Slice'];
+export type Policy = Schemas['PolicyName'];
+export type Node = Schemas['Node'];
+export type NodeDetails = Schemas['NodeDetails'];
+export type NodeChange = Schemas['NodeChange'];
+export type NodeOrder = Schemas['NodeOrder'];
+export type NodeStanding = Schemas['NodeStanding'];
+export type Device = Schemas['Device'];
+export type DeviceList = Schemas['DeviceList'];
+export type DeviceChange = Schemas['DeviceChange'];
+export type DeviceState = Schemas['DeviceState'];
+export type DeviceTier = Schemas['DeviceTier'];
+export type Initiator = Schemas['Initiator'];
+export type InitiatorPut = Schemas['InitiatorPut'];
+export type Settings = Schemas['Settings'];
+export type SettingsChange = Schemas['SettingsChange'];
+export type Stall = Schemas['Stall'];
+export type StallCause = Schemas['StallCause'];
+export type StallList = Schemas['StallList'];
+export type AccessChange = Schemas['AccessChange'];
+export type ProblemDocument = Schemas['Problem'];

@@ -1,0 +1,144 @@
+import { ActionIcon, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import {
+  IconActivity,
+  IconDatabase,
+  IconDevicesPc,
+  IconHourglass,
+  IconMoon,
+  IconServer2,
+  IconSettings,
+  IconSun,
+} from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Component, type ReactNode } from 'react';
+import { clusterQuery } from './api/queries';
+import { HostsPage } from './pages/hosts';
+import { NodePage } from './pages/node';
+import { NodesPage } from './pages/nodes';
+import { OverviewPage } from './pages/overview';
+import { SettingsPage } from './pages/settings';
+import { StallsPage } from './pages/stalls';
+import { VolumePage } from './pages/volume';
+import { VolumesPage } from './pages/volumes';
+import { WizardPage } from './pages/wizard';
+import { Empty, Failure, Sign } from './parts/basic';
+import { Lost } from './parts/lost';
+import { SaidList } from './parts/say';
+import { Link, split, usePath } from './router';
+import { healthSentence } from './text/words';
+
+const PLACES = [
+  { to: '/', name: 'Overview', Icon: IconActivity },
+  { to: '/volumes', name: 'Volumes', Icon: IconDatabase },
+  { to: '/nodes', name: 'Nodes', Icon: IconServer2 },
+  { to: '/hosts', name: 'Hosts', Icon: IconDevicesPc },
+  { to: '/stalls', name: 'Stalls', Icon: IconHourglass },
+  { to: '/settings', name: 'Settings', Icon: IconSettings },
+] as const;
+
+export function App() {
+  const path = usePath();
+  return (
+    <div className="shell">
+      <a className="skip" href="#page">
+        Skip to the page
+      </a>
+      <header className="side">
+        <Link to="/" className="brand">
+          <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
+            <rect width="32" height="32" rx="7" className="brand-ground" />
+            <path d="M9 7v18M23 7v18M9 16h14" className="brand-lines" />
+          </svg>
+          <span>Holdfast</span>
+        </Link>
+        <nav aria-label="Pages">
+          {PLACES.map(({ to, name, Icon }) => {
+            const here = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`);
+            return (
+              <Link key={to} to={to} className="place" aria-current={here ? 'page' : undefined}>
+                <Icon size={17} stroke={1.75} aria-hidden />
+                <span>{name}</span>
+              </Link>
+            );
+          })}
+        </nav>
+        <div className="side-foot">
+          <Pulse />
+          <Scheme />
+        </div>
+      </header>
+      <main id="page" className="page">
+        <Lost path={path} />
+        <Guard key={path}>
+          <View path={path} />
+        </Guard>
+      </main>
+      <SaidList />
+    </div>
+  );
+}
+
+function View({ path }: { path: string }) {
+  const [place, name, part] = split(path);
+  switch (place) {
+    case undefined:
+      return <OverviewPage />;
+    case 'volumes':
+      if (name === undefined) return <VolumesPage />;
+      // A volume cannot have this name: the plus sign is not allowed in names.
+      return name === '+new' ? <WizardPage /> : <VolumePage name={name} part={part ?? 'load'} />;
+    case 'nodes':
+      return name === undefined ? <NodesPage /> : <NodePage name={name} />;
+    case 'hosts':
+      return <HostsPage />;
+    case 'stalls':
+      return <StallsPage />;
+    case 'settings':
+      return <SettingsPage />;
+    default:
+      return <Empty title="There is no such page" action={<Link to="/">To the overview</Link>} />;
+  }
+}
+
+/** How the cluster is, wherever one is. */
+function Pulse() {
+  const { data } = useQuery(clusterQuery);
+  if (!data) return <span />;
+  const { tone, text } = healthSentence(data.status);
+  return (
+    <Link to="/" className="pulse" title={text} aria-label={`${data.status.health}: ${text}`}>
+      <Sign tone={tone} size={15} />
+      <span>{data.status.health}</span>
+    </Link>
+  );
+}
+
+function Scheme() {
+  const { setColorScheme } = useMantineColorScheme();
+  const now = useComputedColorScheme('light');
+  const other = now === 'dark' ? 'light' : 'dark';
+  return (
+    <ActionIcon
+      variant="subtle"
+      color="gray"
+      aria-label={`Switch to ${other}`}
+      title={`Switch to ${other}`}
+      onClick={() => setColorScheme(other)}
+    >
+      {now === 'dark' ? <IconSun size={16} /> : <IconMoon size={16} />}
+    </ActionIcon>
+  );
+}
+
+/** A page that fails says so, and leaves the others alone. */
+class Guard extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: null };
+
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+
+  override render() {
+    return this.state.error === null ? this.props.children : <Failure error={this.state.error} />;
+  }
+}

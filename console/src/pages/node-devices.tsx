@@ -1,0 +1,319 @@
+import { Button, Radio, TextInput } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ask, client } from '../api/client';
+import { devicesQuery, useChange } from '../api/queries';
+import type { Device, DeviceChange, DeviceTier } from '../api/types';
+import { Bar, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
+import { Dialog, Tick, useDialog } from '../parts/dialog';
+import { say } from '../parts/say';
+import { bytes, bytesPerSecond, percent, span } from '../text/units';
+import { DEVICE_STATES, TIERS } from '../text/words';
+
+type Kind = 'add' | 'drain' | 'resume' | 'remove' | 'replace';
+
+/** A node's devices, how full each is, and what can be done with it. */
+export function DevicesPanel({ name, answers }: { name: string; answers: boolean }) {
+  const query = useQuery({ ...devicesQuery(name), enabled: answers });
+  const [dialog, open, close] = useDialog<Kind>();
+  const [chosen, setChosen] = useState<Device | null>(null);
+  const order = (kind: Kind, device: Device | null) => {
+    setChosen(device);
+    open(kind);
+  };
+  if (!answers) {
+    return (
+      <Panel title="Devices">A node tells of its own devices, and this one does not answer.</Panel>
+    );
+  }
+  return (
+    <Panel
+      title="Devices"
+      aside={
+        query.data ? (
+          <Button
+            variant="default"
+            size="compact-xs"
+            leftSection={<IconPlus size={13} />}
+            onClick={() => order('add', null)}
+          >
+            Add device
+          </Button>
+        ) : null
+      }
+    >
+      <Shown query={query} what="its devices">
+        {({ devices, awaited_device }) => (
+          <>
+            {awaited_device ? (
+              <p className="tone-bad">
+                It waits for the device <span className="mono">{awaited_device}</span> before it
+                opens them.
+              </p>
+            ) : null}
+            {devices.length === 0 && !awaited_device ? <p>Its devices are not open.</p> : null}
+            <ul className="devices">
+              {devices.map((device) => (
+                <DeviceLine
+                  key={device.number}
+                  device={device}
+                  order={(kind) => order(kind, device)}
+                />
+              ))}
+            </ul>
+            {dialog === 'add' ? <AddDialog node={name} replaced={null} onClose={close} /> : null}
+            {dialog === 'replace' && chosen ? (
+              <AddDialog node={name} replaced={chosen} onClose={close} />
+            ) : null}
+            {chosen && (dialog === 'drain' || dialog === 'resume') ? (
+              <PlainDialog node={name} device={chosen} order={dialog} onClose={close} />
+            ) : null}
+            {chosen && dialog === 'remove' ? (
+              <RemoveDialog node={name} device={chosen} onClose={close} />
+            ) : null}
+          </>
+        )}
+      </Shown>
+    </Panel>
+  );
+}
+
+/** What may be ordered of a device as it stands. */
+function orders(device: Device): { kind: Kind; label: string }[] {
+  const replace = { kind: 'replace', label: 'Replace' } as const;
+  const remove = { kind: 'remove', label: 'Remove' } as const;
+  const resume = { kind: 'resume', label: 'Call off' } as const;
+  switch (device.state) {
+    case 'in-use':
+      return [{ kind: 'drain', label: 'Drain' }, replace];
+    case 'draining':
+      return [resume];
+    case 'drained':
+      return [resume, remove];
+    case 'leaving':
+      return [];
+    case 'missing':
+    case 'lost':
+      return [replace, remove];
+  }
+}
+
+function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => void }) {
+  const part = device.bytes > 0 ? device.used_bytes / device.bytes : 0;
+  const label = device.path || `device ${device.number}`;
+  return (
+    <li className="device">
+      <div className="device-head">
+        <span className="mono device-path" title={device.path}>
+          {label}
+        </span>
+        <Standing {...DEVICE_STATES[device.state]} />
+        <Tag tip="Its class.">{TIERS[device.tier]}</Tag>
+        {device.journal ? (
+          <Tag tip="The node's journal is on it: every write is there first.">journal</Tag>
+        ) : null}
+        {device.detached ? (
+          <span className="tone-bad">what is at its path is not this device any more</span>
+        ) : null}
+        {device.bad_blocks ? (
+          <span className="tone-warn">{device.bad_blocks} bad blocks</span>
+        ) : null}
+        <span className="device-orders">
+          {orders(device).map(({ kind, label: word }) => (
+            <Button
+              key={kind}
+              variant="default"
+              size="compact-xs"
+              aria-label={`${word} ${label}`}
+              onClick={() => order(kind)}
+            >
+              {word}
+            </Button>
+          ))}
+        </span>
+      </div>
+      <Bar
+        wide
+        label={`Fill of ${label}: ${percent(device.used_bytes, device.bytes)}`}
+        part={part}
+        tone={fillTone(part)}
+      />
+      <div className="device-fill">
+        <span>
+          {bytes(device.used_bytes)}{' '}
+          {device.state === 'draining' ? 'left' : device.is_absent ? 'lacking' : 'used'}
+          {device.bytes_per_second ? `, ${bytesPerSecond(device.bytes_per_second)} going` : ''}
+          {device.seconds_left == null ? '' : `, ${span(device.seconds_left)} left`}
+        </span>
+        <span>
+          {percent(device.used_bytes, device.bytes)} of {bytes(device.bytes)}
+        </span>
+      </div>
+    </li>
+  );
+}
+
+function useOrder(node: string) {
+  return useChange((body: DeviceChange) =>
+    ask(client.POST('/api/v1/nodes/{name}/devices', { params: { path: { name: node } }, body })),
+  );
+}
+
+function PlainDialog({
+  node,
+  device,
+  order,
+  onClose,
+}: {
+  node: string;
+  device: Device;
+  order: 'drain' | 'resume';
+  onClose: () => void;
+}) {
+  const change = useOrder(node);
+  const drain = order === 'drain';
+  return (
+    <Dialog
+      title={drain ? 'Drain a device' : 'Call off what was ordered'}
+      does={drain ? 'Begin to drain' : 'Call it off'}
+      busy={change.isPending}
+      error={change.error}
+      onClose={onClose}
+      onDo={() =>
+        change.mutate(
+          { order, device: device.number },
+          {
+            onSuccess: () => {
+              say(drain ? `${device.path} is being drained` : `${device.path} takes data again`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <p className="mono">{device.path}</p>
+      <p>
+        {drain
+          ? 'What it holds goes to the other devices of its node, and the journal to one that has room for it. Then it can be removed.'
+          : 'It takes data again. What has gone elsewhere stays there.'}
+      </p>
+    </Dialog>
+  );
+}
+
+function RemoveDialog({
+  node,
+  device,
+  onClose,
+}: {
+  node: string;
+  device: Device;
+  onClose: () => void;
+}) {
+  const [giveUp, setGiveUp] = useState(false);
+  const change = useOrder(node);
+  return (
+    <Dialog
+      title="Remove a device"
+      does="Remove device"
+      danger
+      busy={change.isPending}
+      error={change.error}
+      onClose={onClose}
+      onDo={() =>
+        change.mutate(
+          { order: 'remove', device: device.number, ...(giveUp ? { give_up: true } : {}) },
+          {
+            onSuccess: () => {
+              say(`${device.path} is not a device of ${node} any more`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <p className="mono">{device.path}</p>
+      <p>The node does without it from then on.</p>
+      {device.is_absent ? (
+        <Tick
+          label="Give up what is lacking because of it, where no other node has it: that data is lost"
+          value={giveUp}
+          onChange={setGiveUp}
+        />
+      ) : null}
+    </Dialog>
+  );
+}
+
+function AddDialog({
+  node,
+  replaced,
+  onClose,
+}: {
+  node: string;
+  replaced: Device | null;
+  onClose: () => void;
+}) {
+  const [path, setPath] = useState('');
+  const [tier, setTier] = useState<DeviceTier>(replaced?.tier ?? 'flash');
+  const [journal, setJournal] = useState(false);
+  const change = useOrder(node);
+  const absolute = path.startsWith('/') && path.length > 1;
+  return (
+    <Dialog
+      title={replaced ? 'Replace a device' : `Add a device to ${node}`}
+      does={replaced ? 'Replace device' : 'Add device'}
+      ready={absolute}
+      busy={change.isPending}
+      error={change.error}
+      onClose={onClose}
+      onDo={() =>
+        change.mutate(
+          {
+            order: 'add',
+            path,
+            tier,
+            ...(journal ? { journal_room: true } : {}),
+            ...(replaced ? { replaces: replaced.number } : {}),
+          },
+          {
+            onSuccess: () => {
+              say(`${path} is a device of ${node}`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      {replaced ? (
+        <p>
+          The new one takes the place of <span className="mono">{replaced.path}</span>: what that
+          holds goes to the others, and then it is removed.
+        </p>
+      ) : null}
+      <TextInput
+        data-autofocus
+        label="Path"
+        description={`On the machine of ${node}: a block device, or a file that is there. It must be blank.`}
+        placeholder="/dev/sdd"
+        value={path}
+        error={path !== '' && !absolute ? 'an absolute path' : undefined}
+        onChange={(event) => setPath(event.currentTarget.value)}
+      />
+      <Radio.Group label="Class" value={tier} onChange={(to) => setTier(to as DeviceTier)}>
+        <div className="choices">
+          <Radio value="flash" label="Flash" />
+          <Radio value="capacity" label="Capacity" />
+        </div>
+      </Radio.Group>
+      {replaced?.journal ? null : (
+        <Tick
+          label="Leave room on it for the node's journal, so that this can go there"
+          value={journal}
+          onChange={setJournal}
+        />
+      )}
+    </Dialog>
+  );
+}

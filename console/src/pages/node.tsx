@@ -1,0 +1,225 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Unreached } from '../api/client';
+import { clusterQuery, nodeQuery } from '../api/queries';
+import type { Node, NodeDetails } from '../api/types';
+import { FindingDetails } from '../parts/attention';
+import { Explained, Failure, PageHead, Panel, Sign, Standing, Tag, Waiting } from '../parts/basic';
+import { HistoryCharts } from '../parts/chart';
+import { useDialog } from '../parts/dialog';
+import { type Column, DataTable } from '../parts/table';
+import { address, Link, useTitle } from '../router';
+import { bytes, count, percent, plural } from '../text/units';
+import { nodeState } from '../text/words';
+import { AdmitDialog, OrderDialog, RemoveDialog } from './node-changes';
+import { DevicesPanel } from './node-devices';
+import { ToCopy } from './nodes';
+
+type Kind = 'admit' | 'maintenance-on' | 'maintenance-off' | 'drain' | 'cancel-drain' | 'remove';
+
+/** What may be ordered of a node as it stands. The API has the last word, and says why not. */
+function orders(node: Node): { kind: Kind; label: string; danger?: boolean }[] {
+  switch (node.standing) {
+    case 'waiting':
+      return [{ kind: 'admit', label: 'Admit' }];
+    case 'maintenance':
+      return [{ kind: 'maintenance-off', label: 'End maintenance' }];
+    case 'draining':
+      return [
+        { kind: 'cancel-drain', label: 'Cancel drain' },
+        ...(node.is_drained ? [{ kind: 'remove' as const, label: 'Remove', danger: true }] : []),
+      ];
+    case 'removed':
+      return [];
+    default:
+      return [
+        { kind: 'maintenance-on', label: 'Maintenance' },
+        { kind: 'drain', label: 'Drain' },
+      ];
+  }
+}
+
+export function NodePage({ name }: { name: string }) {
+  useTitle(`Node ${name}`);
+  const query = useQuery(nodeQuery(name));
+  const [dialog, open, close] = useDialog<Kind>();
+  const { data, error } = query;
+  const above = <Link to="/nodes">Nodes and devices</Link>;
+  if (!data) {
+    return (
+      <>
+        <PageHead title={name} above={above} />
+        {error ? (
+          <Failure error={error} retry={() => query.refetch()} />
+        ) : (
+          <Waiting what="the node" />
+        )}
+      </>
+    );
+  }
+  const { node } = data;
+  return (
+    <>
+      <PageHead
+        title={name}
+        above={above}
+        beside={<Standing {...nodeState(node)} />}
+        actions={orders(node).map(({ kind, label, danger }) => (
+          <Button
+            key={kind}
+            variant="default"
+            className={danger ? 'danger' : undefined}
+            onClick={() => open(kind)}
+          >
+            {label}
+          </Button>
+        ))}
+      />
+      {error && !(error instanceof Unreached) ? <Failure error={error} /> : null}
+      <Facts node={node} />
+      <Findings name={name} />
+      <DevicesPanel name={name} answers={node.answers !== false} />
+      <HistoryCharts subject={{ of: 'node', name }} />
+      <Panel title="What is on it" flush>
+        <Slices details={data} />
+      </Panel>
+      {dialog === 'admit' ? <AdmitDialog name={name} onClose={close} /> : null}
+      {dialog === 'remove' ? <RemoveDialog name={name} onClose={close} /> : null}
+      {dialog && dialog !== 'admit' && dialog !== 'remove' ? (
+        <OrderDialog name={name} order={dialog} onClose={close} />
+      ) : null}
+    </>
+  );
+}
+
+function Facts({ node }: { node: Node }) {
+  return (
+    <div className="fact-line">
+      {node.room ? (
+        <Explained tip="Pages that are taken on its devices, of those that there are.">
+          <b>{bytes(node.room.used_bytes)}</b> of {bytes(node.room.bytes)} used (
+          {percent(node.room.used_bytes, node.room.bytes)})
+        </Explained>
+      ) : (
+        <span>room not known</span>
+      )}
+      <Explained tip="Copies of slices that it holds, and those of them that it leads.">
+        {plural(node.replicas, 'replica')}, leads {node.primaries}
+      </Explained>
+      {node.work_per_second == null ? null : (
+        <Explained tip="What hosts have its replicas do in a second, as a mean over some minutes: each read and write, and each 64 KiB of them as one more.">
+          work {count(node.work_per_second)}/s
+        </Explained>
+      )}
+      {node.sessions == null ? null : (
+        <Explained tip="Sessions of initiators at its portal.">
+          {plural(node.sessions, 'session')}
+        </Explained>
+      )}
+      <Explained tip="Where initiators reach it." className="mono">
+        {node.portal}
+      </Explained>
+      <Tag tip="Where it stands: copies are kept on different sites, as far as there are any.">
+        {node.site ? `site ${node.site}` : 'no site said'}
+      </Tag>
+      {node.failure_domain ? (
+        <Tag tip="Nodes that say the same fail together: no two copies are there.">
+          domain {node.failure_domain}
+        </Tag>
+      ) : null}
+      <Explained tip="How often it has been started on its present devices, as it is counted: it only rises.">
+        start {node.incarnation}
+      </Explained>
+      <ToCopyFact node={node} />
+    </div>
+  );
+}
+
+function ToCopyFact({ node }: { node: Node }) {
+  const busy = (node.to_move?.slices ?? 0) > 0 || (node.to_receive?.replicas ?? 0) > 0;
+  return busy ? <ToCopy node={node} /> : null;
+}
+
+function Findings({ name }: { name: string }) {
+  const findings = useQuery(clusterQuery).data?.explanation.nodes.find(
+    (one) => one.node === name,
+  )?.findings;
+  if (!findings || findings.length === 0) return null;
+  return (
+    <ul className="attention attention-alone">
+      {findings.map((finding) => (
+        <li key={`${finding.kind} ${finding.what}`}>
+          <Sign
+            tone={finding.health === 'unavailable' ? 'bad' : finding.health ? 'warn' : 'calm'}
+          />
+          <div>
+            {finding.what}
+            <FindingDetails finding={finding} />
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+type Replica = NodeDetails['slices'][number];
+
+const ROLES: Record<Replica['role'], string> = {
+  primary: 'leads it',
+  'in-sync': 'in sync',
+  joining: 'is being brought up to date',
+  absent: 'lacks something',
+};
+
+const COLUMNS: Column<Replica>[] = [
+  {
+    id: 'volume',
+    head: 'Volume',
+    by: (replica) => replica.volume,
+    cell: (replica) => (
+      <Link to={address('volumes', replica.volume, 'copies')}>{replica.volume}</Link>
+    ),
+  },
+  {
+    id: 'slice',
+    head: 'Slice',
+    numeric: true,
+    by: (replica) => replica.index,
+    cell: (replica) => replica.index,
+  },
+  {
+    id: 'role',
+    head: 'What the replica is to it',
+    by: (replica) => ROLES[replica.role],
+    cell: (replica) => ROLES[replica.role],
+  },
+  {
+    id: 'used',
+    head: 'Used',
+    tip: 'Bytes of its pages',
+    numeric: true,
+    by: (replica) => replica.used_bytes ?? -1,
+    cell: (replica) => (replica.used_bytes == null ? '–' : bytes(replica.used_bytes)),
+  },
+  {
+    id: 'leaves',
+    head: 'Leaves',
+    tip: 'Whether it is to go, or to be rebuilt elsewhere',
+    by: (replica) => Number(replica.leaves),
+    cell: (replica) => (replica.leaves ? 'yes' : ''),
+  },
+];
+
+function Slices({ details }: { details: NodeDetails }) {
+  return (
+    <DataTable
+      label="What is on the node"
+      rows={details.slices}
+      columns={COLUMNS}
+      rowId={(replica) => `${replica.volume}/${replica.index}`}
+      sortBy="volume"
+      search={details.slices.length > 20 ? 'volumes' : undefined}
+      empty={<p className="note note-inner">Nothing is on it.</p>}
+    />
+  );
+}

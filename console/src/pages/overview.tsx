@@ -1,0 +1,201 @@
+import { useQuery } from '@tanstack/react-query';
+import type { HistoryPoint } from '../api/history';
+import { clusterQuery, historyQuery, nodesQuery } from '../api/queries';
+import type { Status } from '../api/types';
+import { Attention } from '../parts/attention';
+import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
+import { HistoryCharts, present } from '../parts/chart';
+import { NodeStrip } from '../parts/nodemap';
+import { useTitle } from '../router';
+import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
+import { healthSentence, overProvisioning, untilProtected } from '../text/words';
+
+const CLUSTER = { of: 'cluster' } as const;
+/** Of which the newest step is the present; the charts begin with the same. */
+const PRESENT_SECONDS = 300;
+
+export function OverviewPage() {
+  useTitle('Overview');
+  const cluster = useQuery(clusterQuery);
+  const nodes = useQuery(nodesQuery);
+  return (
+    <Shown query={cluster} what="how the cluster is">
+      {({ status, explanation }) => (
+        <>
+          <Headline status={status} />
+          <div className="columns">
+            <div>
+              <Panel title="Needs attention">
+                <Attention explanation={explanation} status={status} />
+              </Panel>
+            </div>
+            <div>
+              <Capacity status={status} />
+              <Panel title="Nodes">
+                <Shown query={nodes} what="the nodes">
+                  {({ nodes }) => <NodeStrip nodes={nodes} />}
+                </Shown>
+              </Panel>
+            </div>
+          </div>
+          <HistoryCharts subject={CLUSTER} />
+        </>
+      )}
+    </Shown>
+  );
+}
+
+function Headline({ status }: { status: Status }) {
+  const { tone, text } = healthSentence(status);
+  const history = useQuery(historyQuery(CLUSTER, PRESENT_SECONDS));
+  const point = present(history.data);
+  const until = status.protection ? untilProtected(status.protection) : null;
+  return (
+    <div className={`headline headline-${tone}`}>
+      <h1>
+        <Sign tone={tone} size={24} />
+        <span>{text}</span>
+      </h1>
+      {until && until.waits.length > 0 ? (
+        <p className="headline-waits">Waits for {until.waits.join('; and for ')}.</p>
+      ) : null}
+      <div className="figures">
+        {until ? (
+          <Figure
+            name="Fully protected"
+            value={until.text}
+            tone={until.tone}
+            tip="When every volume has all its copies, on nodes that answer."
+            note={protectionNote(status.protection)}
+          />
+        ) : null}
+        <Figure
+          name="Volumes"
+          value={status.volumes.total}
+          tip="Volumes of the cluster."
+          note={parts([
+            [status.volumes.healthy, 'healthy'],
+            [status.volumes.degraded, 'degraded'],
+            [status.volumes.unavailable, 'unavailable'],
+          ])}
+        />
+        <Figure
+          name="Nodes up"
+          value={`${status.nodes.up} of ${status.nodes.total}`}
+          tone={status.nodes.up < status.nodes.total ? 'warn' : undefined}
+          tip="Nodes that answer, have their devices open, and follow the metadata."
+          note={parts([
+            [status.nodes.not_ready ?? 0, 'not ready'],
+            [status.nodes.in_maintenance ?? 0, 'in maintenance'],
+            [status.nodes.draining ?? 0, 'draining'],
+          ])}
+        />
+        <Now point={point} kept={history.data !== null} />
+        {status.metadata_members ? (
+          <Figure
+            name="Metadata"
+            value={`${status.metadata_members.up} of ${status.metadata_members.total}`}
+            tone={status.metadata_members.up < status.metadata_members.total ? 'warn' : undefined}
+            tip="Members of etcd that answer; more than half of them are needed for any change."
+            note="members of etcd up"
+          />
+        ) : null}
+      </div>
+    </div>
+  );
+}
+
+/** What is left, in short. */
+function protectionNote(protection: Status['protection']): string {
+  if (!protection || protection.protected) return 'every volume has all its copies';
+  const lacking = `${plural(protection.slices, 'slice')} without a copy`;
+  const { bytes: left, bytes_per_second: rate } = protection.work;
+  if (left === 0) return lacking;
+  return rate > 0 ? `${bytes(left)} left at ${bytesPerSecond(rate)}` : `${lacking}, ${bytes(left)}`;
+}
+
+/** What hosts do at present. */
+function Now({ point, kept }: { point: HistoryPoint | null; kept: boolean }) {
+  if (!kept) return null;
+  const total = point ? point.reads.per_second + point.writes.per_second : null;
+  const rate = point ? point.reads.bytes_per_second + point.writes.bytes_per_second : null;
+  return (
+    <>
+      <Figure
+        name="IOPS"
+        value={total === null ? '–' : count(total)}
+        tip="Reads and writes of hosts that were done in the last second, on all nodes."
+        note={
+          point
+            ? `${count(point.reads.per_second)} reads, ${count(point.writes.per_second)} writes`
+            : null
+        }
+      />
+      <Figure
+        name="Throughput"
+        value={rate === null ? '–' : bytesPerSecond(rate)}
+        tip="Bytes that hosts read and wrote in the last second."
+        note={
+          point
+            ? `${bytesPerSecond(point.reads.bytes_per_second)} read, ${bytesPerSecond(point.writes.bytes_per_second)} written`
+            : null
+        }
+      />
+      <Figure
+        name="Latency"
+        value={point?.writes.latency ? latency(point.writes.latency.p50_us) : '–'}
+        tip="How long a write takes, from its arrival at a portal to its answer: the median of the last second."
+        note={
+          point?.writes.latency
+            ? `median write; p99 ${latency(point.writes.latency.p99_us)}`
+            : 'no write in the last second'
+        }
+      />
+    </>
+  );
+}
+
+function Capacity({ status }: { status: Status }) {
+  const { pool } = status;
+  const part = pool.bytes > 0 ? pool.used_bytes / pool.bytes : 0;
+  const over = overProvisioning(status);
+  const tone = fillTone(part);
+  return (
+    <Panel title="Capacity">
+      <div className="capacity-line">
+        <Explained tip="Pages that are taken, or promised to writes under way, on all nodes that take data. Each copy counts.">
+          <b>{bytes(pool.used_bytes)}</b> used
+        </Explained>
+        <span>
+          {percent(pool.used_bytes, pool.bytes)} of {bytes(pool.bytes)}
+        </span>
+      </div>
+      <Bar
+        wide
+        label={`Capacity used: ${percent(pool.used_bytes, pool.bytes)}`}
+        part={part}
+        tone={tone}
+      />
+      <div className="capacity-line">
+        <Explained tip="What the volumes would fill if every block of them were written, with all copies. More than the capacity is allowed; then room has to be watched.">
+          <b>{bytes(status.promised_bytes)}</b> promised
+        </Explained>
+        <span className={over !== null && over > 1 ? 'tone-warn' : ''}>
+          {over === null
+            ? 'no capacity'
+            : over > 1
+              ? `over-provisioned ${over.toFixed(over < 9.95 ? 2 : 0)} ×`
+              : `${percent(status.promised_bytes, pool.bytes)} of it`}
+        </span>
+      </div>
+    </Panel>
+  );
+}
+
+/** Counts that are not zero, in words. */
+function parts(counts: [number, string][]): string {
+  return counts
+    .filter(([many]) => many > 0)
+    .map(([many, what]) => `${many} ${what}`)
+    .join(', ');
+}

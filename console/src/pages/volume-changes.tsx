@@ -1,0 +1,126 @@
+import { TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { ask, client } from '../api/client';
+import { useChange } from '../api/queries';
+import type { Volume } from '../api/types';
+import { Dialog, Tick, TypedName } from '../parts/dialog';
+import { say } from '../parts/say';
+import { navigate } from '../router';
+import { bytes, parseBytes } from '../text/units';
+import { POLICIES } from '../text/words';
+import { sizeFault } from './wizard-rules';
+
+export function GrowDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
+  const { name } = volume;
+  const [size, setSize] = useState('');
+  const grow = useChange((to: number) =>
+    ask(
+      client.PATCH('/api/v1/volumes/{name}', { params: { path: { name } }, body: { bytes: to } }),
+    ),
+  );
+  const count = parseBytes(size);
+  const fault =
+    sizeFault(size) ??
+    (count !== null && count <= volume.bytes
+      ? 'more than it has: volumes do not shrink'
+      : undefined);
+  return (
+    <Dialog
+      title={`Grow ${name}`}
+      does="Grow"
+      ready={fault === undefined}
+      busy={grow.isPending}
+      error={grow.error}
+      onClose={onClose}
+      onDo={() =>
+        grow.mutate(count ?? 0, {
+          onSuccess: () => {
+            say(`${name} has ${bytes(count ?? 0)} now`);
+            onClose();
+          },
+        })
+      }
+    >
+      <p>
+        It has {bytes(volume.bytes)}, and stays in use while it grows. Hosts look for the new size
+        when they are told to rescan.
+      </p>
+      <TextInput
+        data-autofocus
+        label="New size"
+        placeholder={bytes(volume.bytes * 2)}
+        autoComplete="off"
+        value={size}
+        error={size === '' ? undefined : fault}
+        rightSectionWidth={110}
+        rightSection={count === null ? null : <span className="dim">{bytes(count)}</span>}
+        onChange={(event) => setSize(event.currentTarget.value)}
+      />
+      {fault === undefined && count !== null ? (
+        <p className="note">
+          Full, it takes {bytes(count * POLICIES[volume.policy].copies)} of the pool, with all
+          copies.
+        </p>
+      ) : null}
+    </Dialog>
+  );
+}
+
+export function ScrubDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const scrub = useChange(() =>
+    ask(client.POST('/api/v1/volumes/{name}/scrub', { params: { path: { name } } })),
+  );
+  return (
+    <Dialog
+      title={`Scrub ${name}`}
+      does="Begin to scrub"
+      busy={scrub.isPending}
+      error={scrub.error}
+      onClose={onClose}
+      onDo={() =>
+        scrub.mutate(undefined, {
+          onSuccess: () => {
+            say(`The scrub of ${name} has begun`);
+            onClose();
+          },
+        })
+      }
+    >
+      <p>
+        Every block of it is read on every node that has a copy, and the copies are compared. What
+        is bad or differs is put right. Hosts notice no more of it than the settings allow.
+      </p>
+    </Dialog>
+  );
+}
+
+export function DeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const [typed, setTyped] = useState('');
+  const [force, setForce] = useState(false);
+  const remove = useChange(() =>
+    ask(client.DELETE('/api/v1/volumes/{name}', { params: { path: { name }, query: { force } } })),
+  );
+  return (
+    <Dialog
+      title={`Delete ${name}`}
+      does="Delete volume"
+      danger
+      ready={typed === name}
+      busy={remove.isPending}
+      error={remove.error}
+      onClose={onClose}
+      onDo={() =>
+        remove.mutate(undefined, {
+          onSuccess: () => {
+            say(`Volume ${name} was deleted`);
+            navigate('/volumes');
+          },
+        })
+      }
+    >
+      <p>All its data goes, on all nodes, and does not come back.</p>
+      <TypedName name={name} value={typed} onChange={setTyped} />
+      <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,87 @@
+import { useQuery } from '@tanstack/react-query';
+import { settingsQuery } from '../api/queries';
+import type { Volume } from '../api/types';
+import { Bar, Empty, Panel, Sign } from '../parts/basic';
+import { bytes, bytesPerSecond, moment, percent, span } from '../text/units';
+
+type Findings = NonNullable<NonNullable<Volume['scrub']>['last']>['findings'];
+
+/** What was found when all of it was read, and how far it is being read now. */
+export function ScrubPanel({ volume }: { volume: Volume }) {
+  const interval = useQuery(settingsQuery).data?.scrub_interval_seconds;
+  const { running, last } = volume.scrub ?? {};
+  const done = running ? running.slices_done / Math.max(1, volume.slices.length) : 0;
+  return (
+    <Panel title="Scrub">
+      <p className="note">
+        {interval === undefined
+          ? null
+          : interval === 0
+            ? 'It is scrubbed only when somebody says so.'
+            : `It is scrubbed by itself every ${span(interval)}.`}
+      </p>
+      {running ? (
+        <>
+          <h3>Under way since {moment(running.began_seconds * 1000)}</h3>
+          <Bar
+            wide
+            label={`Scrub: ${percent(running.slices_done, volume.slices.length)}`}
+            part={done}
+          />
+          <p>
+            {running.slices_done} of {volume.slices.length} slices, {bytes(running.bytes_left ?? 0)}{' '}
+            left
+            {running.bytes_per_second ? ` at ${bytesPerSecond(running.bytes_per_second)}` : ''}
+            {running.seconds_left == null ? '' : `, ${span(running.seconds_left)}`}.
+          </p>
+          <FindingList findings={running.findings} />
+        </>
+      ) : null}
+      {last ? (
+        <>
+          <h3>
+            Round {last.round}, ended {moment(last.ended_seconds * 1000)}, took{' '}
+            {span(last.ended_seconds - last.began_seconds)}
+          </h3>
+          <FindingList findings={last.findings} />
+        </>
+      ) : running ? null : (
+        <Empty title="Not scrubbed yet" />
+      )}
+    </Panel>
+  );
+}
+
+function FindingList({ findings }: { findings: Findings }) {
+  const clean =
+    findings.bad_blocks === 0 && findings.differing_blocks === 0 && findings.skipped_blocks === 0;
+  if (clean) {
+    return (
+      <p className="standing">
+        <Sign tone="good" /> {bytes(findings.bytes_read)} read: every block is sound, and the copies
+        are the same.
+      </p>
+    );
+  }
+  const rows: [string, number, string][] = [
+    ['Bad', findings.bad_blocks, 'could not be read, or failed their checksum'],
+    ['Differing', findings.differing_blocks, 'sound, and not what the other copies have'],
+    ['Doubtful', findings.doubtful_blocks, 'of them nothing told for certain who is right'],
+    ['Not put right', findings.unmended_blocks, 'no other copy has them'],
+    ['Skipped', findings.skipped_blocks, 'changed all the time, or the copy could not be asked'],
+  ];
+  return (
+    <dl className="facts">
+      <dt>Read</dt>
+      <dd>{bytes(findings.bytes_read)}, of all copies</dd>
+      {rows.map(([word, many, what]) => (
+        <div key={word} className="facts-row">
+          <dt>{word}</dt>
+          <dd>
+            {many} blocks of 4 KiB <span className="dim">({what})</span>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { type Draft, faults } from './wizard-rules';
+
+const good: Draft = {
+  name: 'sql-data',
+  size: '100 GiB',
+  policy: 'mirror2',
+  everybody: true,
+  initiators: [],
+  target: '',
+  lun: '',
+};
+
+test('what is good is let through', () => {
+  expect(faults(good, ['other'])).toEqual({});
+  const closed = { ...good, everybody: false, initiators: ['iqn.1993-08.org.debian:01:2d4f1a'] };
+  expect(faults(closed, [])).toEqual({});
+  expect(faults({ ...good, target: 'iqn.2026-11.com.example:db', lun: '255' }, [])).toEqual({});
+});
+
+test('what the API would refuse is refused where it is typed', () => {
+  expect(faults({ ...good, name: 'Data' }, []).name).toBeDefined();
+  expect(faults(good, ['sql-data']).name).toMatch(/already/);
+  for (const size of ['', '0', '1000 B', '65 TiB']) {
+    expect(faults({ ...good, size }, []).size).toBeDefined();
+  }
+  expect(faults({ ...good, everybody: false }, []).initiators).toBeDefined();
+  expect(faults({ ...good, everybody: false, initiators: ['host1'] }, []).initiators).toMatch(
+    /host1/,
+  );
+  expect(faults({ ...good, target: 'db' }, []).target).toBeDefined();
+  expect(
+    faults({ ...good, target: 'iqn.2026-11.com.example:db', lun: '256' }, []).lun,
+  ).toBeDefined();
+});

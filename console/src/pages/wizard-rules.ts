@@ -1,0 +1,58 @@
+import type { Policy } from '../api/types';
+import { bytes, parseBytes } from '../text/units';
+
+/** What is being typed, as it is typed. */
+export type Draft = {
+  name: string;
+  size: string;
+  policy: Policy;
+  everybody: boolean;
+  initiators: string[];
+  target: string;
+  lun: string;
+};
+
+export const VOLUME_BYTES_MAX = 64 * 1024 ** 4;
+const BLOCK_BYTES = 4096;
+const NAME = /^[a-z0-9.-]{1,63}$/;
+const ISCSI_NAME =
+  /^(iqn\.\d{4}-\d{2}\.[a-z0-9.:-]+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i;
+
+export function sizeFault(size: string): string | undefined {
+  const count = parseBytes(size);
+  if (count === null) return 'a number and a unit, as in 100 GiB';
+  if (count === 0) return 'more than nothing';
+  if (count % BLOCK_BYTES !== 0) return 'a multiple of 4 KiB';
+  if (count > VOLUME_BYTES_MAX) return `${bytes(VOLUME_BYTES_MAX)} at most`;
+  return undefined;
+}
+
+export function initiatorFault(name: string): string | undefined {
+  if (name.length <= 223 && ISCSI_NAME.test(name)) return undefined;
+  return `${name} is no iSCSI name, as in iqn.1993-08.org.debian:01:2d4f1a`;
+}
+
+/** What is wrong with it so far. The API has the last word. */
+export function faults(
+  draft: Draft,
+  taken: string[],
+): Partial<Record<'name' | 'size' | 'initiators' | 'target' | 'lun', string>> {
+  const found: ReturnType<typeof faults> = {};
+  if (!NAME.test(draft.name)) found.name = "1 to 63 lower-case letters, digits, '-' and '.'";
+  else if (taken.includes(draft.name)) found.name = 'there is a volume of this name already';
+  const size = sizeFault(draft.size);
+  if (size) found.size = size;
+  const target = draft.target.trim();
+  if (target) {
+    const fault = initiatorFault(target);
+    if (fault) found.target = fault;
+    if (!/^\d*$/.test(draft.lun.trim()) || Number(draft.lun) > 255)
+      found.lun = 'a number from 0 to 255';
+  }
+  if (!draft.everybody) {
+    const fault = draft.initiators.map(initiatorFault).find((one) => one !== undefined);
+    if (draft.initiators.length === 0) found.initiators = 'name one at least';
+    else if (fault) found.initiators = fault;
+  }
+  return found;
+}

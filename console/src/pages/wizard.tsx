@@ -1,0 +1,300 @@
+import { Button, Radio, Stepper, TagsInput, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { allowAll } from '../api/access';
+import { ask, client } from '../api/client';
+import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } from '../api/queries';
+import type { Policy } from '../api/types';
+import { AttachRecipes } from '../parts/attach';
+import { Failure, PageHead, Panel } from '../parts/basic';
+import { say } from '../parts/say';
+import { address, Link, navigate, useTitle } from '../router';
+import { bytes, parseBytes, percent } from '../text/units';
+import { POLICIES, policyObstacle } from '../text/words';
+import { type Draft, faults, initiatorFault } from './wizard-rules';
+
+const STEPS = ['Name and size', 'Protection', 'Hosts', 'Check'] as const;
+
+export function WizardPage() {
+  useTitle('Create volume');
+  const [draft, setDraft] = useState<Draft>({
+    name: '',
+    size: '',
+    policy: 'mirror2',
+    everybody: true,
+    initiators: [],
+    target: '',
+    lun: '',
+  });
+  const [step, setStep] = useState(0);
+  const [tried, setTried] = useState(false);
+  const [made, setMade] = useState<string | null>(null);
+  const volumes = useQuery(volumesQuery).data?.volumes ?? [];
+  const create = useChange(makeVolume);
+  const wrong = faults(
+    draft,
+    volumes.map((volume) => volume.name),
+  );
+  const stepWrong = [
+    wrong.name ?? wrong.size ?? wrong.target ?? wrong.lun,
+    undefined,
+    wrong.initiators,
+    undefined,
+  ][step];
+  const change = (to: Partial<Draft>) => setDraft({ ...draft, ...to });
+
+  if (made !== null) return <Made name={made} />;
+  const on = () => {
+    if (stepWrong) {
+      setTried(true);
+      return;
+    }
+    setTried(false);
+    if (step < STEPS.length - 1) setStep(step + 1);
+    else {
+      create.mutate(draft, {
+        onSuccess: () => {
+          say(`Volume ${draft.name} was made`);
+          setMade(draft.name);
+        },
+      });
+    }
+  };
+  const shown = tried ? wrong : {};
+  return (
+    <>
+      <PageHead title="Create volume" above={<Link to="/volumes">Volumes</Link>} />
+      <div className="panel wizard">
+        <Stepper
+          active={step}
+          size="xs"
+          iconSize={26}
+          onStepClick={setStep}
+          allowNextStepsSelect={false}
+        >
+          {STEPS.map((label) => (
+            <Stepper.Step key={label} label={label} />
+          ))}
+        </Stepper>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            on();
+          }}
+        >
+          <div className="wizard-step">
+            {step === 0 ? <NameStep draft={draft} change={change} wrong={shown} /> : null}
+            {step === 1 ? <PolicyStep draft={draft} change={change} /> : null}
+            {step === 2 ? <HostsStep draft={draft} change={change} wrong={shown} /> : null}
+            {step === 3 ? <CheckStep draft={draft} /> : null}
+          </div>
+          {create.error ? <Failure error={create.error} /> : null}
+          <div className="dialog-buttons">
+            <Button
+              variant="default"
+              onClick={() => (step === 0 ? navigate('/volumes') : setStep(step - 1))}
+            >
+              {step === 0 ? 'Cancel' : 'Back'}
+            </Button>
+            <Button type="submit" loading={create.isPending}>
+              {step === STEPS.length - 1 ? 'Create volume' : 'Next'}
+            </Button>
+          </div>
+        </form>
+      </div>
+    </>
+  );
+}
+
+/** Makes the volume, and then says whom it is for: until then nothing is on it that anybody could read. */
+async function makeVolume(draft: Draft): Promise<void> {
+  const { name, policy } = draft;
+  const body = {
+    name,
+    policy,
+    bytes: parseBytes(draft.size) ?? 0,
+    ...(draft.target.trim() ? { target: draft.target.trim() } : {}),
+    ...(draft.target.trim() && draft.lun.trim() ? { lun: Number(draft.lun) } : {}),
+  };
+  await ask(client.POST('/api/v1/volumes', { body }));
+  if (draft.everybody) return;
+  await allowAll(name, draft.initiators);
+}
+
+type StepProps = { draft: Draft; change: (to: Partial<Draft>) => void };
+type Wrong = ReturnType<typeof faults>;
+
+function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
+  const size = parseBytes(draft.size);
+  return (
+    <div className="fields">
+      <TextInput
+        label="Name"
+        description="1 to 63 lower-case letters, digits, '-' and '.'"
+        placeholder="sql-data"
+        autoFocus
+        autoComplete="off"
+        spellCheck={false}
+        value={draft.name}
+        error={wrong.name}
+        onChange={(event) => change({ name: event.currentTarget.value })}
+      />
+      <TextInput
+        label="Size"
+        description="What hosts see, as in 500 GiB or 2 TiB. Room is taken when data is written, and a volume can grow in use."
+        placeholder="100 GiB"
+        autoComplete="off"
+        value={draft.size}
+        error={wrong.size}
+        rightSectionWidth={110}
+        rightSection={size === null ? null : <span className="dim">{bytes(size)}</span>}
+        onChange={(event) => change({ size: event.currentTarget.value })}
+      />
+      <details>
+        <summary>A target that several volumes share</summary>
+        <div className="fields fields-inner">
+          <TextInput
+            label="Target"
+            description="Its iSCSI name. Without one the volume has a target of its own."
+            placeholder="iqn.2026-11.com.example:db"
+            value={draft.target}
+            error={wrong.target}
+            onChange={(event) => change({ target: event.currentTarget.value })}
+          />
+          <TextInput
+            label="LUN"
+            description="Its number there, 0 to 255"
+            placeholder="0"
+            disabled={draft.target.trim() === ''}
+            value={draft.lun}
+            error={wrong.lun}
+            onChange={(event) => change({ lun: event.currentTarget.value })}
+          />
+        </div>
+      </details>
+    </div>
+  );
+}
+
+function PolicyStep({ draft, change }: StepProps) {
+  const nodes = useQuery(nodesQuery).data?.nodes;
+  const pool = useQuery(clusterQuery).data?.status.pool;
+  const size = parseBytes(draft.size) ?? 0;
+  return (
+    <Radio.Group
+      label="How it is protected"
+      description="Copies are on nodes that do not fail together, as far as you have said which do."
+      value={draft.policy}
+      onChange={(policy) => change({ policy: policy as Policy })}
+    >
+      <div className="policies">
+        {(Object.keys(POLICIES) as Policy[]).map((policy) => {
+          const words = POLICIES[policy];
+          const obstacle = nodes ? policyObstacle(policy, nodes) : null;
+          const full = size * words.copies;
+          return (
+            <Radio.Card
+              key={policy}
+              value={policy}
+              className="policy"
+              disabled={obstacle !== null}
+              aria-label={`${words.title} (${policy})`}
+            >
+              <div className="policy-head">
+                <Radio.Indicator size="xs" disabled={obstacle !== null} />
+                <b>{words.title}</b>
+                <span className="mono dim">{policy}</span>
+              </div>
+              <dl>
+                <dt>Survives</dt>
+                <dd>{words.survives}</dd>
+                <dt>Goes on</dt>
+                <dd>{words.goesOn}</dd>
+                <dt>Costs</dt>
+                <dd>
+                  {words.costs} Full, this volume takes {bytes(full)}
+                  {pool && pool.bytes > 0 ? `, ${percent(full, pool.bytes)} of the pool` : ''}.
+                </dd>
+              </dl>
+              {obstacle ? <div className="policy-obstacle">Not now: {obstacle}.</div> : null}
+            </Radio.Card>
+          );
+        })}
+      </div>
+    </Radio.Group>
+  );
+}
+
+function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
+  const known = useQuery(initiatorsQuery).data?.initiators ?? [];
+  return (
+    <div className="fields">
+      <Radio.Group
+        label="Whom it is for"
+        value={draft.everybody ? 'everybody' : 'some'}
+        onChange={(to) => change({ everybody: to === 'everybody' })}
+      >
+        <div className="choices">
+          <Radio value="everybody" label="Every host that reaches a portal" />
+          <Radio value="some" label="These hosts only" />
+        </div>
+      </Radio.Group>
+      {draft.everybody ? null : (
+        <TagsInput
+          label="Initiators"
+          description="iSCSI names. On Linux a host's is in /etc/iscsi/initiatorname.iscsi. Press Enter after each."
+          placeholder={draft.initiators.length === 0 ? 'iqn.1993-08.org.debian:01:2d4f1a' : ''}
+          data={known.map((initiator) => initiator.name)}
+          value={draft.initiators}
+          error={wrong.initiators ?? draft.initiators.map(initiatorFault).find((fault) => fault)}
+          onChange={(initiators) => change({ initiators })}
+          acceptValueOnBlur
+        />
+      )}
+    </div>
+  );
+}
+
+function CheckStep({ draft }: { draft: Draft }) {
+  const size = parseBytes(draft.size) ?? 0;
+  const words = POLICIES[draft.policy];
+  return (
+    <dl className="facts">
+      <dt>Name</dt>
+      <dd>{draft.name}</dd>
+      <dt>Size</dt>
+      <dd>{bytes(size)}</dd>
+      <dt>Protection</dt>
+      <dd>
+        {words.title}. Survives: {words.survives}
+      </dd>
+      <dt>Takes when full</dt>
+      <dd>{bytes(size * words.copies)}</dd>
+      <dt>For</dt>
+      <dd>{draft.everybody ? 'every host that reaches a portal' : draft.initiators.join(', ')}</dd>
+      {draft.target.trim() ? (
+        <>
+          <dt>Target, LUN</dt>
+          <dd className="mono">
+            {draft.target.trim()} {draft.lun.trim() || '0'}
+          </dd>
+        </>
+      ) : null}
+    </dl>
+  );
+}
+
+function Made({ name }: { name: string }) {
+  return (
+    <>
+      <PageHead
+        title={`Volume ${name} was made`}
+        above={<Link to="/volumes">Volumes</Link>}
+        actions={<Button onClick={() => navigate(address('volumes', name))}>Open volume</Button>}
+      />
+      <Panel title="Attach it to a host">
+        <AttachRecipes name={name} />
+      </Panel>
+    </>
+  );
+}

@@ -1,0 +1,132 @@
+import { useQuery } from '@tanstack/react-query';
+import { devicesQuery } from '../api/queries';
+import type { Node } from '../api/types';
+import { address, Link } from '../router';
+import { bytes, percent, plural } from '../text/units';
+import { DEVICE_STATES, nodeState } from '../text/words';
+import { Bar, fillTone, Sign, Standing } from './basic';
+
+/** The nodes, a line each. */
+export function NodeStrip({ nodes }: { nodes: Node[] }) {
+  return (
+    <ul className="strip">
+      {nodes.map((node) => {
+        const state = nodeState(node);
+        return (
+          <li key={node.name}>
+            <Link to={address('nodes', node.name)} className="strip-name">
+              {node.name}
+            </Link>
+            <Standing {...state} />
+            {node.room ? (
+              <>
+                <Bar
+                  label={`Fill of ${node.name}: ${percent(node.room.used_bytes, node.room.bytes)}`}
+                  part={part(node)}
+                  tone={fillTone(part(node))}
+                />
+                <span className="strip-fill">{percent(node.room.used_bytes, node.room.bytes)}</span>
+              </>
+            ) : (
+              <span className="strip-unknown">room not known</span>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function part(node: Node): number {
+  return node.room && node.room.bytes > 0 ? node.room.used_bytes / node.room.bytes : 0;
+}
+
+/** Sites, the nodes on each, and how full they are. */
+export function NodeMap({ nodes }: { nodes: Node[] }) {
+  const sites = new Map<string, Node[]>();
+  for (const node of nodes) {
+    const site = node.site ?? '';
+    sites.set(site, [...(sites.get(site) ?? []), node]);
+  }
+  const named = sites.size > 1 || !sites.has('');
+  return (
+    <div className="map">
+      {[...sites].map(([site, there]) => (
+        <section
+          key={site}
+          className={named ? 'site' : ''}
+          aria-label={site ? `Site ${site}` : 'Nodes'}
+        >
+          {named ? <h3>{site ? `Site ${site}` : 'No site said'}</h3> : null}
+          <div className="map-nodes">
+            {there.map((node) => (
+              <NodeCard key={node.name} node={node} ask={nodes.length <= ASKED_MAX} />
+            ))}
+          </div>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+/** Nodes of which each one's devices are asked for: of more, that would be too much of asking. */
+const ASKED_MAX = 16;
+const ASKED_EVERY_MS = 5_000;
+
+function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
+  const state = nodeState(node);
+  const answers = node.answers !== false && ask;
+  const query = useQuery({ ...devicesQuery(node.name, ASKED_EVERY_MS), enabled: answers });
+  const devices = answers ? (query.data?.devices ?? []) : [];
+  return (
+    <Link to={address('nodes', node.name)} className={`node-card node-card-${state.tone}`}>
+      <div className="node-card-head">
+        <span className="node-card-name">{node.name}</span>
+        <span className="standing" title={state.tip}>
+          <Sign tone={state.tone} size={15} />
+          {state.word}
+        </span>
+      </div>
+      {node.room ? (
+        <>
+          <Bar wide label={`Fill of ${node.name}`} part={part(node)} tone={fillTone(part(node))} />
+          <div className="node-card-line">
+            <span>{bytes(node.room.used_bytes)}</span>
+            <span>of {bytes(node.room.bytes)}</span>
+          </div>
+        </>
+      ) : (
+        <div className="node-card-line">room not known</div>
+      )}
+      {devices.length > 1 || devices.some((device) => device.is_absent)
+        ? devices.map((device) => (
+            <div key={device.number} className="device-mini">
+              <div className="node-card-line">
+                <span className="mono">
+                  {device.path.split('/').at(-1) || `device ${device.number}`}
+                </span>
+                <span className={`tone-${DEVICE_STATES[device.state].tone}`}>
+                  {DEVICE_STATES[device.state].word}
+                </span>
+              </div>
+              <Bar
+                wide
+                label={`Fill of ${device.path}: ${percent(device.used_bytes, device.bytes)}`}
+                part={device.bytes > 0 ? device.used_bytes / device.bytes : 0}
+                tone={fillTone(device.bytes > 0 ? device.used_bytes / device.bytes : 0)}
+              />
+            </div>
+          ))
+        : null}
+      <div className="node-card-line">
+        <span>{plural(node.replicas, 'replica')}</span>
+        <span>leads {node.primaries}</span>
+      </div>
+      {node.failure_domain ? (
+        <div className="node-card-line">
+          <span>fails with domain {node.failure_domain}</span>
+        </div>
+      ) : null}
+    </Link>
+  );
+}

@@ -1,0 +1,132 @@
+import { SegmentedControl } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { stallsQuery } from '../api/queries';
+import type { Stall } from '../api/types';
+import { address, Link } from '../router';
+import { milliseconds, moment, plural } from '../text/units';
+import { STALL_CAUSES } from '../text/words';
+import { Empty, Explained, Shown } from './basic';
+import { type Column, DataTable } from './table';
+
+const SPANS = [
+  { value: '3600000', label: 'Last hour' },
+  { value: '86400000', label: 'Last day' },
+  { value: 'all', label: 'All' },
+];
+
+const COLUMNS: Column<Stall>[] = [
+  {
+    id: 'began',
+    head: 'Began',
+    tip: 'By the clock of the node whose portal it was',
+    by: (stall) => (stall.lasting ? Number.MAX_SAFE_INTEGER : stall.began_ms),
+    numeric: true,
+    cell: (stall) => moment(stall.began_ms),
+  },
+  {
+    id: 'length',
+    head: 'Length',
+    tip: 'How long commands waited, and none was done',
+    numeric: true,
+    by: (stall) => stall.length_ms,
+    cell: (stall) => (
+      <span className={stall.length_ms > 1000 ? 'tone-warn' : ''}>
+        {milliseconds(stall.length_ms)}
+        {stall.lasting ? ' and lasts' : ''}
+      </span>
+    ),
+  },
+  {
+    id: 'volume',
+    head: 'Volume',
+    by: (stall) => stall.volume,
+    cell: (stall) => <Link to={address('volumes', stall.volume, 'stalls')}>{stall.volume}</Link>,
+  },
+  {
+    id: 'portal',
+    head: 'Portal',
+    tip: 'The node whose portal it was',
+    by: (stall) => stall.portal,
+    cell: (stall) => stall.portal,
+  },
+  {
+    id: 'cause',
+    head: 'Cause',
+    by: (stall) => STALL_CAUSES[stall.cause].word,
+    cell: (stall) => (
+      <Explained tip={STALL_CAUSES[stall.cause].tip}>
+        {STALL_CAUSES[stall.cause].word}
+        {stall.node ? `: ${stall.node}` : ''}
+      </Explained>
+    ),
+  },
+  {
+    id: 'who',
+    head: 'Whose commands',
+    by: (stall) => stall.initiator ?? '',
+    spare: true,
+    cell: (stall) =>
+      stall.initiator ? <span className="mono">{stall.initiator}</span> : 'everybody’s there',
+  },
+  {
+    id: 'waiting',
+    head: 'Waiting',
+    tip: 'Commands that waited, at most',
+    numeric: true,
+    by: (stall) => stall.waiting_max,
+    cell: (stall) => stall.waiting_max,
+  },
+  {
+    id: 'end',
+    head: 'End',
+    tip: 'Whether it ended because a command was done',
+    by: (stall) => (stall.lasting ? 0 : stall.served ? 2 : 1),
+    cell: (stall) => (stall.lasting ? 'lasts' : stall.served ? 'served' : 'given up, or refused'),
+  },
+];
+
+/** The stall ledger, of one volume or of all. */
+export function StallTable({ volume = null }: { volume?: string | null }) {
+  const [since, setSince] = useState('all');
+  const query = useQuery(stallsQuery(volume, since === 'all' ? null : Number(since)));
+  return (
+    <Shown query={query} what="the stalls">
+      {({ stalls, silent }) => (
+        <>
+          {silent.length > 0 ? (
+            <p className="note note-inner">
+              {plural(silent.length, 'node')} did not answer ({silent.join(', ')}): what{' '}
+              {silent.length === 1 ? 'it keeps' : 'they keep'} is not among it.
+            </p>
+          ) : null}
+          <DataTable
+            label="Stalls"
+            rows={stalls}
+            columns={volume === null ? COLUMNS : COLUMNS.filter((column) => column.id !== 'volume')}
+            rowId={(stall) =>
+              `${stall.portal} ${stall.volume} ${stall.began_ms} ${stall.initiator ?? ''}`
+            }
+            sortBy="began"
+            descending
+            tools={
+              <SegmentedControl
+                size="xs"
+                aria-label="Since when"
+                data={SPANS}
+                value={since}
+                onChange={setSince}
+              />
+            }
+            empty={
+              <Empty title="No stalls">
+                A stall is a time of more than 100 ms in which commands waited at a portal and none
+                was done.
+              </Empty>
+            }
+          />
+        </>
+      )}
+    </Shown>
+  );
+}

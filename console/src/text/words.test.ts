@@ -1,0 +1,102 @@
+import { expect, test } from 'vitest';
+import type { Node, Protection, Status } from '../api/types';
+import { healthSentence, nodeState, policyObstacle, untilProtected } from './words';
+
+const work = { replicas: 0, bytes: 0, bytes_per_second: 0, seconds_left: 0 };
+
+function status(change: Partial<Status>): Status {
+  return {
+    cluster: '0'.repeat(32),
+    health: 'healthy',
+    nodes: { total: 3, up: 3 },
+    volumes: { total: 2, healthy: 2, degraded: 0, unavailable: 0 },
+    pool: { bytes: 100, used_bytes: 0 },
+    promised_bytes: 50,
+    alerts: [],
+    revision: 1,
+    ...change,
+  };
+}
+
+function node(name: string, change: Partial<Node> = {}): Node {
+  return {
+    name,
+    node: 1,
+    state: 'up',
+    answers: true,
+    standing: 'active',
+    portal: '',
+    api: '',
+    incarnation: 1,
+    replicas: 0,
+    primaries: 0,
+    ...change,
+  };
+}
+
+test('health is one true sentence', () => {
+  expect(healthSentence(status({})).text).toBe(
+    'All 2 volumes are served, with every copy in place.',
+  );
+  const degraded = status({
+    health: 'degraded',
+    nodes: { total: 3, up: 2 },
+    volumes: { total: 2, healthy: 1, degraded: 1, unavailable: 0 },
+  });
+  expect(healthSentence(degraded)).toEqual({
+    tone: 'warn',
+    text: 'Every volume is served; 1 of 2 lacks copies; one node is not up.',
+  });
+  const stopped = status({
+    health: 'unavailable',
+    volumes: { total: 2, healthy: 0, degraded: 1, unavailable: 1 },
+  });
+  expect(healthSentence(stopped).tone).toBe('bad');
+});
+
+test('a cluster that is not healthy is never said to be, whatever its volumes are', () => {
+  const idle = status({ health: 'degraded', nodes: { total: 3, up: 2 } });
+  expect(healthSentence(idle).tone).toBe('warn');
+  expect(healthSentence(status({ health: 'degraded' })).tone).toBe('warn');
+  expect(healthSentence(status({ health: 'unavailable' })).tone).toBe('bad');
+});
+
+test('no time is promised while something is waited for', () => {
+  const waiting: Protection = {
+    protected: false,
+    slices: 1,
+    work: { ...work, seconds_left: 5 },
+    waits_for: [{ what: 'n3 to come back', seconds_left: 3600 }],
+  };
+  expect(untilProtected(waiting)).toEqual({
+    tone: 'warn',
+    text: 'not by itself',
+    waits: ['n3 to come back, in 60 min'],
+  });
+  const going: Protection = { ...waiting, waits_for: [] };
+  expect(untilProtected(going).text).toBe('in 5 s');
+  const unknown: Protection = { ...going, work: { ...work, seconds_left: null } };
+  expect(untilProtected(unknown).text).toBe('not known yet');
+});
+
+test('nodes of one failure domain are one place', () => {
+  const nodes = [
+    node('n1', { failure_domain: 'left' }),
+    node('n2', { failure_domain: 'left' }),
+    node('n3'),
+  ];
+  expect(policyObstacle('mirror2', nodes)).toBeNull();
+  expect(policyObstacle('mirror3', nodes)).toMatch(/needs 3 .* there are 2/);
+  const [first, ...others] = nodes;
+  expect(policyObstacle('mirror2', [first as Node])).toMatch(/there is 1/);
+  expect(policyObstacle('none', others)).toBeNull();
+});
+
+test('a node that is down is never shown as in maintenance', () => {
+  expect(
+    nodeState(node('n1', { state: 'down', answers: false, standing: 'maintenance' })).word,
+  ).toBe('down');
+  expect(nodeState(node('n1', { state: 'down', awaited_device: '/dev/sdb' })).tip).toContain(
+    '/dev/sdb',
+  );
+});

@@ -1,0 +1,221 @@
+import type {
+  DeviceState,
+  DeviceTier,
+  Health,
+  Node,
+  Policy,
+  Protection,
+  Settings,
+  StallCause,
+  Status,
+  VolumeSummary,
+  Wait,
+} from '../api/types';
+import { plural, span } from './units';
+
+/** How something stands, for its colour and its sign. */
+export type Tone = 'good' | 'warn' | 'bad' | 'calm';
+
+export const HEALTH: Record<Health, { word: string; tone: Tone; tip: string }> = {
+  healthy: { word: 'healthy', tone: 'good', tip: 'Every slice is served and has all its copies.' },
+  degraded: {
+    word: 'degraded',
+    tone: 'warn',
+    tip: 'Reads and writes go on, but copies are missing or not up to date.',
+  },
+  unavailable: {
+    word: 'unavailable',
+    tone: 'bad',
+    tip: 'Some reads and writes are not answered now. Nothing is lost by that.',
+  },
+};
+
+type PolicyWords = {
+  title: string;
+  copies: number;
+  survives: string;
+  costs: string;
+  goesOn: string;
+};
+
+/** What a policy is worth, and what it costs. */
+export const POLICIES: Record<Policy, PolicyWords> = {
+  none: {
+    title: 'One copy',
+    copies: 1,
+    survives: 'No failure. With the node or its disk the data is gone.',
+    costs: 'Each byte takes one byte.',
+    goesOn: 'It stands still while its node is down.',
+  },
+  mirror2: {
+    title: 'Two copies',
+    copies: 2,
+    survives: 'Any one node or disk.',
+    costs: 'Each byte takes two bytes; each write goes to two nodes.',
+    goesOn: 'It goes on with one copy left.',
+  },
+  mirror3: {
+    title: 'Three copies',
+    copies: 3,
+    survives: 'Any two nodes or disks: nothing is lost.',
+    costs: 'Each byte takes three bytes; each write goes to three nodes.',
+    goesOn:
+      'It goes on with two copies, and stands still with one left rather than have only that.',
+  },
+  mirror4: {
+    title: 'Four copies',
+    copies: 4,
+    survives: 'Any three nodes or disks: nothing is lost.',
+    costs: 'Each byte takes four bytes; each write goes to four nodes.',
+    goesOn:
+      'It goes on with two copies, and stands still with one left rather than have only that.',
+  },
+};
+
+export const STALL_CAUSES: Record<StallCause, { word: string; tip: string }> = {
+  'node-lost': { word: 'a node was lost', tip: 'Others had to take over what it led.' },
+  lease: {
+    word: 'a lease',
+    tip: 'A new primary had to wait until the old one could not serve any more.',
+  },
+  media: { word: 'a device', tip: 'A disk took long to answer.' },
+  metadata: { word: 'the metadata', tip: 'What nodes agree on was not reached, or answered late.' },
+  standstill: {
+    word: 'the node stood still',
+    tip: 'The process had no processor, or its machine slept.',
+  },
+  unknown: { word: 'not known', tip: 'None of the known causes was there at the time.' },
+};
+
+export const DEVICE_STATES: Record<DeviceState, { word: string; tone: Tone; tip: string }> = {
+  'in-use': { word: 'in use', tone: 'good', tip: 'It takes data.' },
+  draining: {
+    word: 'draining',
+    tone: 'calm',
+    tip: 'What it holds goes to the other devices of its node.',
+  },
+  drained: { word: 'drained', tone: 'calm', tip: 'Nothing is on it any more: it can be removed.' },
+  leaving: { word: 'leaving', tone: 'calm', tip: 'It is being removed.' },
+  missing: { word: 'missing', tone: 'bad', tip: 'It was not there when the node started.' },
+  lost: {
+    word: 'lost',
+    tone: 'bad',
+    tip: 'It has failed. What was on it comes back from other nodes.',
+  },
+};
+
+export const TIERS: Record<DeviceTier, string> = { flash: 'flash', capacity: 'capacity' };
+
+/** How a node stands, in one word. */
+export function nodeState(node: Node): { word: string; tone: Tone; tip: string } {
+  if (node.state === 'down') {
+    if (node.awaited_device) {
+      return {
+        word: 'waits for a device',
+        tone: 'bad',
+        tip: `It waits for ${node.awaited_device}.`,
+      };
+    }
+    if (node.answers) {
+      return { word: 'not ready', tone: 'bad', tip: 'It answers, but cannot be relied on.' };
+    }
+    return { word: 'down', tone: 'bad', tip: 'It does not answer.' };
+  }
+  switch (node.standing) {
+    case 'waiting':
+      return {
+        word: 'not admitted',
+        tone: 'calm',
+        tip: 'It has registered, and takes nothing before it is admitted.',
+      };
+    case 'maintenance':
+      return {
+        word: 'maintenance',
+        tone: 'calm',
+        tip: 'It leads nothing, and is not rebuilt elsewhere.',
+      };
+    case 'draining':
+      return node.is_drained
+        ? { word: 'drained', tone: 'calm', tip: 'Nothing is on it any more: it can be removed.' }
+        : { word: 'draining', tone: 'calm', tip: 'What it holds is being moved to other nodes.' };
+    case 'removed':
+      return { word: 'removed', tone: 'calm', tip: 'It is no part of the cluster any more.' };
+    default:
+      return {
+        word: 'up',
+        tone: 'good',
+        tip: 'It answers, its devices are open, and it follows the metadata.',
+      };
+  }
+}
+
+/** The cluster's health in one sentence. */
+export function healthSentence(status: Status): { tone: Tone; text: string } {
+  const { volumes, nodes } = status;
+  const down = nodes.total - nodes.up;
+  const nodesDown =
+    down === 0 ? '' : down === 1 ? '; one node is not up' : `; ${down} nodes are not up`;
+  if (volumes.unavailable > 0) {
+    const what = `${volumes.unavailable} of ${plural(volumes.total, 'volume')} cannot be used in full`;
+    return { tone: 'bad', text: `${what}${nodesDown}.` };
+  }
+  if (volumes.degraded > 0) {
+    const lack = volumes.degraded === 1 ? 'lacks' : 'lack';
+    const what = `Every volume is served; ${volumes.degraded} of ${volumes.total} ${lack} copies`;
+    return { tone: 'warn', text: `${what}${nodesDown}.` };
+  }
+  if (status.health !== 'healthy') {
+    const what =
+      volumes.total === 0 ? 'There is no volume yet' : 'Every volume is served with all its copies';
+    const why = nodesDown || '; something needs attention';
+    return { tone: status.health === 'unavailable' ? 'bad' : 'warn', text: `${what}${why}.` };
+  }
+  if (volumes.total === 0) {
+    return { tone: 'good', text: `${plural(nodes.up, 'node')} up; there is no volume yet.` };
+  }
+  const all = volumes.total === 1 ? 'The volume is' : `All ${volumes.total} volumes are`;
+  return { tone: 'good', text: `${all} served, with every copy in place.` };
+}
+
+/** How long until every volume has all its copies. */
+export function untilProtected(protection: Protection): {
+  tone: Tone;
+  text: string;
+  waits: string[];
+} {
+  if (protection.protected) return { tone: 'good', text: 'now', waits: [] };
+  const waits = protection.waits_for.map(waitSentence);
+  if (waits.length > 0) return { tone: 'warn', text: 'not by itself', waits };
+  const left = protection.work.seconds_left;
+  if (left == null) return { tone: 'warn', text: 'not known yet', waits };
+  return { tone: 'warn', text: left < 1 ? 'in a moment' : `in ${span(left)}`, waits };
+}
+
+export function waitSentence(wait: Wait): string {
+  if (wait.seconds_left == null) return wait.what;
+  return `${wait.what}, in ${span(wait.seconds_left)}`;
+}
+
+/** Why a volume of this policy cannot be made of these nodes now; null if it can. */
+export function policyObstacle(policy: Policy, nodes: Node[]): string | null {
+  const { copies } = POLICIES[policy];
+  const places = new Set(
+    nodes
+      .filter((node) => node.state === 'up' && node.standing === 'active')
+      .map((node) => node.failure_domain ?? `node ${node.name}`),
+  );
+  if (places.size >= copies) return null;
+  return `needs ${copies} active nodes that do not fail together; there ${places.size === 1 ? 'is' : 'are'} ${places.size}`;
+}
+
+/** What volumes would fill if every block of them were written, beside what there is. */
+export function overProvisioning(status: Status): number | null {
+  return status.pool.bytes > 0 ? status.promised_bytes / status.pool.bytes : null;
+}
+
+export function usedPerVolume(volume: Pick<VolumeSummary, 'bytes' | 'used_bytes'>): number | null {
+  if (volume.used_bytes == null || volume.bytes === 0) return null;
+  return Math.min(1, volume.used_bytes / volume.bytes);
+}
+
+export type SettingKey = keyof Settings;
