@@ -55,6 +55,7 @@ const TABLE: &[Row] = &[
     row("net", Kind::Io, &["engine"]),
     row("metadata", Kind::Io, &["model"]),
     row("api", Kind::Io, &["model"]),
+    row("console", Kind::Io, &[]),
     row(
         "node",
         Kind::Io,
