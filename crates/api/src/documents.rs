@@ -23,6 +23,7 @@ mod protection;
 mod scrub;
 mod stalls;
 mod tasks;
+mod versions;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
@@ -52,6 +53,7 @@ pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };
 pub use tasks::{Task, TaskKind, TaskList};
+pub use versions::Versions;
 
 /// How a volume, or the cluster, is.
 #[derive(
@@ -299,6 +301,9 @@ pub struct Node {
     /// Names what may be changed of it, as `If-Match` takes it; null from a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<EntityTag>,
+    /// What it runs; null if it does not answer, or is of a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<Versions>,
 }
 
 /// The nodes.

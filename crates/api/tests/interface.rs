@@ -91,6 +91,7 @@ impl Remembering {
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
             etag: Some(tag()),
+            versions: None,
         }
     }
 

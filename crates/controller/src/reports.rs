@@ -15,7 +15,7 @@ use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
-    LocalSlice, LocalSummary, LocalVolume, Mending, Room,
+    LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -50,6 +50,7 @@ struct Report {
     /// Whether the node is registered as this start.
     is_registered: bool,
     summary: LocalSummary,
+    versions: Option<Versions>,
     awaited: Option<(String, AwaitedCause)>,
     devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
@@ -100,6 +101,7 @@ impl Report {
             name: report.name,
             is_registered,
             summary,
+            versions: report.versions,
             awaited: report.awaited_device.map(|device| {
                 // Earlier versions wait for one reason only.
                 let cause = report.awaited_cause.unwrap_or(AwaitedCause::Missing);
@@ -417,6 +419,11 @@ impl Reports {
     /// The room on a node's devices, if it is up.
     pub(crate) fn room(&self, node: NodeId) -> Option<Room> {
         Some(self.summary(node)?.room)
+    }
+
+    /// What a node runs, if it answers and tells.
+    pub(crate) fn versions(&self, node: NodeId) -> Option<&Versions> {
+        self.nodes.get(&node)?.versions.as_ref()
     }
 
     /// Sessions at a node's portal, if it is up.

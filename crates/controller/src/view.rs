@@ -260,6 +260,7 @@ fn node_document(
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),
         etag: Tagged::Node(node).tag(inventory),
+        versions: reports.versions(node).cloned(),
     }
 }
 

@@ -147,6 +147,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: RecoverCommand,
     },
+    /// Tell whether a rolling upgrade to this program may begin now, or go on with the next node
+    ///
+    /// It is for the program that is to be installed: it asks all nodes which versions they run, and whether every volume is in sync, every
+    /// node and every member of etcd answers, and nobody is in maintenance. It changes nothing. It ends with 0 if the next node may be taken, or all nodes
+    /// run this version; with 3 if that would take something from hosts, or these versions do not run side by side; with 1 if it could not be found out.
+    UpgradeCheck,
     /// Print what a shell needs to complete the words of this program
     ///
     /// For bash into `/usr/share/bash-completion/completions/holdfast`, for zsh into a file `_holdfast` in a directory of `fpath`, for

@@ -15,6 +15,7 @@ pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;
 pub(crate) mod tasks;
+pub(crate) mod upgrade_check;
 pub(crate) mod volume;
 
 use clap::error::ErrorKind;

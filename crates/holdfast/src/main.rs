@@ -1,7 +1,8 @@
 //! The one binary: the node's daemon, the demo, and the operator's commands.
 //!
 //! Data goes to stdout, talk to stderr. It ends with 0 when what was asked is done, with 1 when it
-//! failed, with 2 when the command line makes no sense; `certify` also where nothing could be checked.
+//! failed, with 2 when the command line makes no sense; `certify` also where nothing could be checked;
+//! `upgrade-check` with 3 where the answer is no.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         }
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
         Command::Recover { command } => recover::run(&output, &command),
+        Command::UpgradeCheck => within_runtime(commands::upgrade_check::run(&global, &output)),
         Command::Completions { shell } => manual::complete(shell, &output),
         Command::Man(arguments) => manual::run(&arguments, &output),
     };

@@ -46,6 +46,7 @@ pub use history::{HISTORY_DIRECTORY, HistoryDesk};
 pub use member::SEEN_FILE;
 pub use metrics::{Metrics, reference as metrics_reference};
 pub use paths::{DEVICES_FILE, device_paths, noted_device_paths};
+pub use report::versions;
 pub use run::{LOG_FILE, run};
 pub use services::{ApiParts, connect};
 pub use stalls::{Ledger, STALLS_FILE};

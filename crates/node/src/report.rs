@@ -7,14 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 use holdfast_api::documents::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, ListedMember, LocalCondition, LocalJoining,
     LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall,
-    LocalSync, LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room,
+    LocalSync, LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room, Versions,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
 };
+use holdfast_format::FORMAT_VERSION;
 use holdfast_metadata::client::Status;
 use holdfast_metadata::etcd::{self, ListedView, MemberView, MembersView};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId, StoreId};
+use holdfast_wire::{WIRE_VERSION, WIRE_VERSION_MIN};
 use tokio::sync::watch;
 
 use crate::config::NodeConfig;
@@ -61,6 +63,17 @@ pub(crate) struct Reporter {
     mending: mending::Watch,
     /// The devices that were taken away while they are open.
     detached: watch::Receiver<Seen>,
+}
+
+/// What this program is, as a node tells it.
+#[must_use]
+pub fn versions() -> Versions {
+    Versions {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: WIRE_VERSION,
+        protocol_min: WIRE_VERSION_MIN,
+        format: FORMAT_VERSION,
+    }
 }
 
 impl Reporter {
@@ -136,6 +149,7 @@ impl Reporter {
                 let registered = self.registered.as_ref();
                 registered.map_or_else(String::new, |(_, store)| store.to_string())
             },
+            versions: Some(versions()),
             process: std::process::id(),
             number: self.made,
             open: status.open,

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{
     Device, ListedMember, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSilence,
-    LocalStall, LocalSync, Room, ScrubFindings,
+    LocalStall, LocalSync, Room, ScrubFindings, Versions,
 };
 
 /// Why a node is not the one that its configuration says.
@@ -58,6 +58,9 @@ pub struct LocalReport {
     /// has the same.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub store: String,
+    /// What it runs; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<Versions>,
     /// Its process.
     pub process: u32,
     /// Which report of this start it is, from 1: each is made after the one before.

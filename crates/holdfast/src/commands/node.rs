@@ -287,6 +287,7 @@ pub(crate) mod tests {
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
             etag: None,
+            versions: None,
         }
     }
 
