@@ -1,5 +1,5 @@
-//! What a node does beside the data path, on threads of its own: its side of the metadata, its API with what plans for the cluster,
-//! and its history.
+//! What a node does beside the data path, on threads of its own: its side of the metadata, its API with what plans for the cluster and
+//! the console in front of it, and its history.
 //!
 //! Invariants:
 //! - nothing here can make the data path wait. They exchange messages only;
@@ -128,6 +128,7 @@ impl Services {
         start("api", move || {
             for_api.block_on(async {
                 let router = holdfast_api::router(Arc::new(make_api(parts)));
+                let router = holdfast_console::with_console(router);
                 tokio::select! {
                     _ = stopped => {}
                     never = holdfast_api::server::serve(listener, router) => match never {},

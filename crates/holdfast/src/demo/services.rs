@@ -1,10 +1,11 @@
-//! What the parent itself runs: the metadata, or the etcd that keeps it, and the API.
+//! What the parent itself runs: the metadata, or the etcd that keeps it, the API, and the console.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{router, server as api_server};
+use holdfast_console::with_console;
 use holdfast_controller::Controller;
 use holdfast_metadata::client::{Client, Status};
 use holdfast_metadata::embedded::{OpenError, StoreError};
@@ -68,7 +69,8 @@ impl Services {
         let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
         let founding = patience.wait("to make the cluster", async || controller.found().await);
         founding.await?;
-        servers.spawn(api_server::serve(api, router(Arc::new(controller))));
+        let router = with_console(router(Arc::new(controller)));
+        servers.spawn(api_server::serve(api, router));
         Ok(Self {
             store,
             cluster,

@@ -59,7 +59,7 @@ const TABLE: &[Row] = &[
     row(
         "node",
         Kind::Io,
-        &["engine", "disk", "net", "metadata", "api"],
+        &["engine", "disk", "net", "metadata", "api", "console"],
     ),
     row(
         "controller",
