@@ -8,11 +8,15 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # Rust links with a C compiler.
 BUILD_PACKAGES := gcc libc6-dev
+# The console is built by Node, 20.19 or 22.12 at least. Debian 12 has an older one: then it comes from PyPI.
+NODE_IS_NEW := $(shell node --print 'const [a, b] = process.versions.node.split(".").map(Number); \
+  (a === 20 && b >= 19) || (a === 22 && b >= 12) || a > 22 ? "yes" : ""' 2>/dev/null)
+BUILD_PACKAGES += $(if $(NODE_IS_NEW),,python3-venv)
 # An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
 # our own initiator against, file systems to put on volumes, loop devices, network namespaces, the
-# etcd that Debian has, its client, a Prometheus to be scraped by, and the compiler for the fuzzer's driver.
+# etcd that Debian has, its client, a Prometheus to be scraped by, the compiler for the fuzzer's driver, and a browser.
 TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 \
-  etcd-server etcd-client prometheus g++
+  etcd-server etcd-client prometheus g++ chromium
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.
@@ -24,13 +28,15 @@ CEPH_PACKAGES := ceph-mon ceph-osd ceph-common smartmontools
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
-.PHONY: help demo test setup-demo setup-test setup-guest setup-bench setup-ceph cargo
+.PHONY: help demo test console setup-demo setup-test setup-guest setup-bench setup-ceph cargo
 
 help:
 	@echo 'make demo    install what is missing, build, run a three-node cluster here'
 	@echo 'make test    install what is missing, run everything that must pass'
 
+# A demo is worth having without its pages, where npm's registry is out of reach.
 demo: setup-demo cargo
+	@cargo xtask console || echo 'note: the console is missing; the demo says how it is built' >&2
 	@echo 'building, which takes some minutes the first time' >&2
 	@exec cargo run --quiet --release --locked -p holdfast -- demo $(ARGS)
 
@@ -38,6 +44,9 @@ test: setup-test cargo
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@exec cargo xtask ci
+
+console: setup-demo cargo
+	@exec cargo xtask console
 
 cargo:
 	@command -v cargo >/dev/null || { \

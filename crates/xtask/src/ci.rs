@@ -1,7 +1,8 @@
 //! The steps of the gate, cheapest first.
 //!
 //! Invariants:
-//! - no step writes anything outside the build directory, and the lock file is never changed;
+//! - no step writes anything outside the build directory and what git ignores in `console/`, and lock files are
+//!   never changed;
 //! - a step that has nothing to check yet (a crate that does not exist) is not in the list.
 
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bite, book, etcd, fuzz, licences, openapi, reference, tidy};
+use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -83,6 +84,10 @@ const REFERENCE: Step = Step {
     name: "reference",
     run: reference::check,
 };
+const CONSOLE: Step = Step {
+    name: "console",
+    run: console::check,
+};
 const ETCD: Step = Step {
     name: "etcd",
     run: etcd::build,
@@ -94,6 +99,10 @@ const TESTS: Step = Step {
         cargo(root, &["build", "--workspace", "--bins", "--locked"])?;
         cargo(root, &["test", "--workspace", "--locked"])
     },
+};
+const BROWSER: Step = Step {
+    name: "browser",
+    run: console::check_in_browser,
 };
 const FUZZ: Step = Step {
     name: "fuzz",
@@ -107,7 +116,9 @@ const SIMULATION: Step = Step {
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
     let mut steps = vec![
-        FORMAT, TIDY, BOOK, LICENCES, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS, FUZZ,
+        // What is compiled has the console in it, so that comes first.
+        FORMAT, TIDY, BOOK, LICENCES, CONSOLE, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS,
+        BROWSER, FUZZ,
     ];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);

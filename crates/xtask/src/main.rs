@@ -15,6 +15,7 @@ mod bench;
 mod bite;
 mod book;
 mod ci;
+mod console;
 mod etcd;
 mod fuzz;
 mod licences;
@@ -32,6 +33,7 @@ usage: cargo xtask <command>
   ci --list      list the steps of the gate
   tidy           check the house rules
   licences       check the licences of all dependencies
+  console        build the web console, unless it is built
   etcd           build the etcd that the tests need, unless it is built
   book           build the documents as a book into target/book
   package [--try [PACKAGE]]
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         ["book"] => book::build(&root()),
         ["package", words @ ..] => package::run(&root(), words),
         ["licences"] => licences::run(&root()),
+        ["console"] => console::build(&root()),
         ["etcd"] => etcd::build(&root()),
         ["fix"] => ci::fix(&root()),
         ["help" | "--help" | "-h"] => {

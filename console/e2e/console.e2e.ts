@@ -1,0 +1,238 @@
+// The console in a browser, over a demo of three nodes. The tests are one story, told in order.
+//
+// HOLDFAST_BIN names the program, CHROMIUM the browser, HOLDFAST_SHOTS a directory for pictures of every page.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Cluster } from './cluster.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const SHOTS = process.env.HOLDFAST_SHOTS;
+/** How soon the console has to tell the truth. */
+const TRUTH_MS = 2_000;
+/** How soon its first page has to be of use. */
+const USABLE_MS = 1_000;
+
+const PAGES: Record<string, string> = {
+  overview: '/',
+  volumes: '/volumes',
+  'volume-create': '/volumes/+new',
+  'volume-load': '/volumes/demo/load',
+  'volume-copies': '/volumes/demo/copies',
+  'volume-access': '/volumes/demo/access',
+  'volume-attach': '/volumes/demo/attach',
+  'volume-stalls': '/volumes/demo/stalls',
+  'volume-scrub': '/volumes/demo/scrub',
+  nodes: '/nodes',
+  node: '/nodes/n1',
+  hosts: '/hosts',
+  stalls: '/stalls',
+  settings: '/settings',
+  nothing: '/no/such/page',
+};
+
+let cluster: Cluster;
+let browser: Browser;
+let page: Page;
+/** What went wrong in any page. */
+const complaints: string[] = [];
+
+beforeAll(async () => {
+  cluster = await Cluster.start();
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  });
+  page = await open('light');
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await cluster?.stop();
+});
+
+async function open(colorScheme: 'light' | 'dark', width = 1280, height = 800): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme,
+    reducedMotion: 'reduce',
+  });
+  context.setDefaultTimeout(15_000);
+  const made = await context.newPage();
+  made.on('pageerror', (error) => complaints.push(`${made.url()}: ${error.message}`));
+  made.on('console', (message) => {
+    // That a node does not answer, or keeps no history, is told by the browser, too; it is no fault of the page.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) {
+      complaints.push(`${made.url()}: ${message.text()}`);
+    }
+  });
+  return made;
+}
+
+const n1 = () => cluster.node('n1').api;
+
+test('every node serves it, under a policy that lets nothing else in', async () => {
+  for (const { api } of [...cluster.file().nodes, cluster.file()]) {
+    const response = await fetch(api);
+    expect(response.headers.get('content-type')).toContain('text/html');
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'self'");
+    expect(await response.text()).toContain('id="root"');
+  }
+});
+
+test('the overview is of use within a second', async () => {
+  // The second time, as most are: the browser has the files, as it may keep them.
+  await page.goto(n1());
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  const begun = Date.now();
+  await page.goto(n1());
+  await page.getByRole('heading', { name: /served, with every copy in place/ }).waitFor();
+  const took = Date.now() - begun;
+  console.log(`the overview was of use after ${took} ms`);
+  expect(took).toBeLessThan(USABLE_MS);
+});
+
+test('a volume is made by the wizard, and is in the list', async () => {
+  await page.getByRole('link', { name: 'Volumes', exact: true }).click();
+  await page.getByRole('button', { name: 'Create volume' }).click();
+  const next = page.getByRole('button', { name: 'Next' });
+  await next.click();
+  await page.getByText("1 to 63 lower-case letters, digits, '-' and '.'").nth(1).waitFor();
+  await page.getByLabel('Name').fill('sql-data');
+  await page.getByLabel('Size').fill('1 GiB');
+  await next.click();
+  await page.getByRole('radio', { name: /Three copies/ }).click();
+  const four = page.getByRole('radio', { name: /Four copies/ });
+  expect(await four.isDisabled()).toBe(true);
+  await next.click();
+  await page.getByLabel('These hosts only').check();
+  await page.getByRole('combobox', { name: 'Initiators' }).fill('iqn.2026-11.com.example:host1');
+  await page.keyboard.press('Enter');
+  await shoot(page, 'wizard-hosts-light');
+  await next.click();
+  await shoot(page, 'wizard-check-light');
+  await page.getByRole('button', { name: 'Create volume' }).click();
+  await page.getByRole('heading', { name: 'Volume sql-data was made' }).waitFor();
+  await page.getByText('iqn.2026-11.io.holdfast:sql-data').first().waitFor();
+  await shoot(page, 'wizard-made-light');
+  await page.getByRole('link', { name: 'Volumes', exact: true }).first().click();
+  const row = page.getByRole('row', { name: /sql-data/ });
+  await row.getByText('mirror3').waitFor();
+  const volume = await (await fetch(`${n1()}/api/v1/volumes/sql-data`)).json();
+  expect(volume.access).toEqual({ open: false, initiators: ['iqn.2026-11.com.example:host1'] });
+});
+
+test('what is refused is told with its hint, where it was ordered', async () => {
+  await page.goto(`${n1()}/nodes/n1`);
+  await page.getByRole('button', { name: 'Add device' }).click();
+  await page.getByLabel('Path').fill('/no/such/device');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Add device' }).click();
+  await dialog.getByRole('alert').waitFor();
+  await shoot(page, 'refused-light');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+});
+
+test('settings are changed, and a volume grows and goes', async () => {
+  await page.goto(`${n1()}/settings`);
+  await page.getByLabel('Repair delay').fill('30 min');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The settings are in effect').waitFor();
+  const settings = await (await fetch(`${n1()}/api/v1/settings`)).json();
+  expect(settings.repair_delay_seconds).toBe(1800);
+  expect(settings.scrub_rate).toBe(64 * 1024 ** 2);
+
+  await page.goto(`${n1()}/volumes/sql-data/copies`);
+  await page.getByRole('button', { name: 'Grow' }).click();
+  await page.getByLabel('New size').fill('2 GiB');
+  await page.getByRole('dialog').getByRole('button', { name: 'Grow' }).click();
+  await page.getByText('sql-data has 2 GiB now').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  const remove = page.getByRole('dialog').getByRole('button', { name: 'Delete volume' });
+  expect(await remove.isDisabled()).toBe(true);
+  await page.getByRole('dialog').getByRole('textbox').fill('sql-data');
+  await shoot(page, 'delete-light');
+  await remove.click();
+  await page.getByText('Volume sql-data was deleted').waitFor();
+});
+
+test('a node is killed, and the truth is told within two seconds', async () => {
+  // Two copies of something on each pair of nodes: whichever is killed, something lacks a copy.
+  const body = JSON.stringify({ name: 'all', bytes: 1024 ** 3, policy: 'mirror3' });
+  const headers = { 'content-type': 'application/json' };
+  await fetch(`${n1()}/api/v1/volumes`, { method: 'POST', body, headers });
+  await page.goto(n1());
+  await page.getByRole('heading', { name: /All 2 volumes are served, with every copy/ }).waitFor();
+  const begun = Date.now();
+  cluster.kill('n3');
+  await page.getByRole('heading', { name: /lacks? copies.*one node is not up/ }).waitFor();
+  await page.getByText('2 of 3').waitFor();
+  const took = Date.now() - begun;
+  console.log(`a node's death was told after ${took} ms`);
+  expect(took).toBeLessThan(TRUTH_MS);
+  await page.getByText('What you may do').first().click();
+  await shoot(page, 'killed-light');
+  cluster.start('n3');
+  await page
+    .getByRole('heading', { name: /All 2 volumes are served, with every copy/ })
+    .waitFor({ timeout: 60_000 });
+});
+
+test('no page has a serious fault for those who see or move otherwise', async () => {
+  const found: string[] = [];
+  for (const scheme of ['light', 'dark'] as const) {
+    const here = await open(scheme);
+    for (const [name, path] of Object.entries(PAGES)) {
+      await here.goto(n1() + path);
+      await here.waitForTimeout(700);
+      await shoot(here, `${name}-${scheme}`);
+      for (const fault of await faults(here)) found.push(`${path}, ${scheme}: ${fault}`);
+    }
+    await here.setViewportSize({ width: 390, height: 844 });
+    await here.goto(n1());
+    await here.waitForTimeout(700);
+    await shoot(here, `phone-${scheme}`, true);
+    for (const fault of await faults(here)) found.push(`phone, ${scheme}: ${fault}`);
+    const wide = await here.evaluate(() => document.documentElement.scrollWidth);
+    expect(wide, 'nothing is wider than a phone').toBeLessThanOrEqual(390);
+    await here.context().close();
+  }
+  expect(found).toEqual([]);
+});
+
+test('when the node that served it is gone, it says so and leads to the others', async () => {
+  await page.goto(`${n1()}/volumes`);
+  await page.getByRole('row', { name: /demo/ }).waitFor();
+  cluster.kill('n1');
+  const lost = page.getByRole('alert').filter({ hasText: 'does not answer' }).first();
+  await lost.waitFor({ timeout: 5_000 });
+  // What was known stays.
+  await page.getByRole('row', { name: /demo/ }).waitFor();
+  await shoot(page, 'lost-light');
+  await lost.getByRole('link', { name: 'n2' }).click();
+  await page.waitForURL(`${cluster.node('n2').api}/volumes`);
+  await page.getByRole('row', { name: /demo/ }).waitFor();
+});
+
+test('nothing was blocked, and nothing failed, in all of that', () => {
+  expect(complaints).toEqual([]);
+});
+
+/** What axe finds that keeps somebody out. */
+async function faults(here: Page): Promise<string[]> {
+  // As a value, for a script element would be against the page's policy.
+  await here.evaluate(AXE);
+  const results = (await here.evaluate('axe.run()')) as AxeResults;
+  return results.violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+}
+
+async function shoot(here: Page, name: string, whole = false): Promise<void> {
+  if (SHOTS) await here.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: whole });
+}
