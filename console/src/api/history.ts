@@ -1,30 +1,5 @@
-import { Problem, Unreached } from './client';
-
-/** How long commands took, in microseconds. */
-export type Latency = {
-  mean_us: number;
-  p50_us: number;
-  p99_us: number;
-  p999_us: number;
-  max_us: number;
-};
-
-/** Commands of one kind in one step. */
-export type Flow = {
-  per_second: number;
-  bytes_per_second: number;
-  latency: Latency | null;
-};
-
-export type HistoryPoint = { at_ms: number; reads: Flow; writes: Flow; others: Flow };
-
-export type History = {
-  from_ms: number;
-  until_ms: number;
-  step_seconds: number;
-  silent: string[];
-  points: HistoryPoint[];
-};
+import { ask, client, Problem } from './client';
+import type { History } from './types';
 
 /** Whose history. */
 export type Subject =
@@ -32,44 +7,33 @@ export type Subject =
   | { of: 'volume'; name: string }
   | { of: 'node'; name: string };
 
-export function historyPath(subject: Subject): string {
+function read(subject: Subject, seconds: number, signal: AbortSignal): Promise<History> {
+  const until = Date.now();
+  const query = { from_ms: until - seconds * 1000, until_ms: until };
   switch (subject.of) {
     case 'cluster':
-      return '/api/v1/history';
-    case 'volume':
-      return `/api/v1/volumes/${encodeURIComponent(subject.name)}/history`;
-    case 'node':
-      return `/api/v1/nodes/${encodeURIComponent(subject.name)}/history`;
+      return ask(client.GET('/api/v1/history', { params: { query }, signal }));
+    case 'volume': {
+      const params = { path: { name: subject.name }, query };
+      return ask(client.GET('/api/v1/volumes/{name}/history', { params, signal }));
+    }
+    case 'node': {
+      const params = { path: { name: subject.name }, query };
+      return ask(client.GET('/api/v1/nodes/{name}/history', { params, signal }));
+    }
   }
 }
 
-/** The history of the last `seconds`; null if this node keeps none. */
+/** The history of the last `seconds`; null if there is nothing of that name. */
 export async function readHistory(
   subject: Subject,
   seconds: number,
   signal: AbortSignal,
 ): Promise<History | null> {
-  const until = Date.now();
-  const query = new URLSearchParams({
-    from_ms: String(until - seconds * 1000),
-    until_ms: String(until),
-  });
-  let response: Response;
   try {
-    response = await fetch(`${historyPath(subject)}?${query}`, { signal });
+    return await read(subject, seconds, signal);
   } catch (error) {
-    if (signal.aborted) throw error;
-    throw new Unreached('the node does not answer', { cause: error });
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
   }
-  if (response.status === 404) return null;
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) {
-    throw new Problem({
-      title: body.title ?? `HTTP status ${response.status}`,
-      detail: body.detail ?? 'the answer does not say what went wrong',
-      hint: body.hint ?? null,
-      status: response.status,
-    });
-  }
-  return body as History;
 }

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import type { HistoryPoint } from '../api/history';
 import { clusterQuery, historyQuery, nodesQuery } from '../api/queries';
-import type { Status } from '../api/types';
+import type { HistoryPoint, Status } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
 import { HistoryCharts, present } from '../parts/chart';

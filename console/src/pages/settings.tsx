@@ -9,7 +9,7 @@ import { say } from '../parts/say';
 import { useTitle } from '../router';
 import { bytesPerSecond, parseBytes, parseSpan, span } from '../text/units';
 
-type Numeric = Exclude<keyof Settings, 'rebalance'>;
+type Numeric = Exclude<keyof SettingsChange, 'rebalance'>;
 
 type Field = {
   key: Numeric;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Flow, History } from '../api/history';
+import type { Flow, History } from '../api/types';
 import { columns, present } from './chart';
 
 const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
@@ -10,6 +10,7 @@ function history(times: number[], until = 10_000): History {
     reads: { ...idle, per_second: at_ms },
     writes: idle,
     others: idle,
+    queue_depth: 0,
   }));
   return { from_ms: 0, until_ms: until, step_seconds: 1, silent: [], points };
 }

@@ -3,8 +3,9 @@ import { SegmentedControl, useComputedColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
-import type { History, HistoryPoint, Subject } from '../api/history';
+import type { Subject } from '../api/history';
 import { historyQuery } from '../api/queries';
+import type { History, HistoryPoint } from '../api/types';
 import { bytesPerSecond, count, latency, moment } from '../text/units';
 import { Empty, Failure, Panel, Waiting } from './basic';
 

@@ -19,6 +19,7 @@ use holdfast_metadata::client::{Client, ClientConfig, Status};
 use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tracing::Level;
@@ -124,17 +125,7 @@ impl Services {
                 }
             });
         })?;
-        let (stop_api, stopped) = oneshot::channel::<()>();
-        start("api", move || {
-            for_api.block_on(async {
-                let router = holdfast_api::router(Arc::new(make_api(parts)));
-                let router = holdfast_console::with_console(router);
-                tokio::select! {
-                    _ = stopped => {}
-                    never = holdfast_api::server::serve(listener, router) => match never {},
-                }
-            });
-        })?;
+        let stop_api = start_api(for_api, listener, move || make_api(parts))?;
         Ok(Self {
             session,
             metadata,
@@ -145,6 +136,26 @@ impl Services {
             stop: [stop_beside, stop_api],
         })
     }
+}
+
+/// Starts the thread of the API, with the console in front of it, until what it gives is dropped.
+fn start_api<A: Api>(
+    runtime: Runtime,
+    listener: TcpListener,
+    make_api: impl FnOnce() -> A + Send + 'static,
+) -> io::Result<oneshot::Sender<()>> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    start("api", move || {
+        runtime.block_on(async {
+            let router = holdfast_api::router(Arc::new(make_api()));
+            let router = holdfast_console::with_console(router);
+            tokio::select! {
+                _ = stopped => {}
+                never = holdfast_api::server::serve(listener, router) => match never {},
+            }
+        });
+    })?;
+    Ok(stop)
 }
 
 /// What the cluster may have to be made with; nothing where whoever serves the metadata has made it.
