@@ -328,6 +328,7 @@ mod tests {
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
             versions,
+            etag: None,
         }
     }
 
@@ -356,9 +357,10 @@ mod tests {
 
     fn checked(nodes: Vec<Node>, explanation: &Explanation) -> Check {
         let (list, volumes) = (
-            NodeList { nodes },
+            NodeList { nodes, next: None },
             VolumeList {
                 volumes: Vec::new(),
+                next: None,
             },
         );
         check(&versions_of("0.3.1", 9, 5), &list, &volumes, explanation)
