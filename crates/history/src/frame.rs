@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - a frame is read whole and as it was written, or not at all;
-//! - however many names hosts make up, a frame that is made here has a bounded number of them.
+//! - however many names hosts make up, a frame that others were added to, or that is [bounded](Frame::bounded), has so many at most.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -43,36 +43,49 @@ impl Frame {
     /// Adds what was measured of a thing; nothing, if that was nothing.
     pub fn add(&mut self, series: Series, sample: &Sample) {
         if !sample.is_empty() {
-            let series = self.told_apart(series);
             self.samples.entry(series).or_default().merge(sample);
         }
     }
 
-    /// As what it is told: of more initiators than can be told apart it is one for all of a volume.
-    fn told_apart(&self, series: Series) -> Series {
-        let Series::Initiator(volume, _) = series else {
-            return series;
-        };
-        if self.samples.contains_key(&series) {
-            return series;
-        }
-        let from = Series::Initiator(VolumeId(0), String::new());
-        let initiators = self.samples.range(from..Series::Tier(0));
-        if initiators.count() < INITIATORS_MAX {
-            series
-        } else {
-            Series::Initiator(volume, OTHERS.into())
+    /// Adds what was measured in another step. Of more initiators than can be told apart those that are new are one for each volume.
+    pub fn merge(&mut self, other: &Self) {
+        let mut initiators = None;
+        for (series, sample) in &other.samples {
+            if let Some(known) = self.samples.get_mut(series) {
+                known.merge(sample);
+                continue;
+            }
+            let mut series = series.clone();
+            if let Series::Initiator(_, name) = &mut series {
+                let known = initiators.get_or_insert_with(|| self.initiators());
+                if *known < INITIATORS_MAX {
+                    *known += 1;
+                } else {
+                    *name = OTHERS.into();
+                }
+            }
+            self.add(series, sample);
         }
     }
 
-    /// Adds what was measured in another step.
-    pub fn merge(&mut self, other: &Self) {
-        for (series, sample) in &other.samples {
-            match self.samples.get_mut(series) {
-                Some(known) => known.merge(sample),
-                None => self.add(series.clone(), sample),
-            }
+    fn initiators(&self) -> usize {
+        let from = Series::Initiator(VolumeId(0), String::new());
+        self.samples.range(from..Series::Tier(0)).count()
+    }
+
+    /// The same with no more initiators than can be told apart.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        if self.samples.len() <= INITIATORS_MAX {
+            return self;
         }
+        let mut bounded = Self {
+            from: self.from,
+            seconds: self.seconds,
+            ..Self::default()
+        };
+        bounded.merge(&self);
+        bounded
     }
 
     /// As it is written down; of what is beyond [`FRAME_BYTES_MAX`] the last series are left out.
@@ -135,23 +148,13 @@ impl Frame {
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: &'a [u8],
-    read: usize,
 }
 
 impl<'a> Frames<'a> {
     /// Those in these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            read: 0,
-        }
-    }
-
-    /// Bytes of those that were read, and are whole: behind them the next one can be written.
-    #[must_use]
-    pub const fn bytes_read(&self) -> usize {
-        self.read
+        Self { rest: bytes }
     }
 
     fn take(&mut self) -> Result<Frame, HistoryError> {
@@ -173,7 +176,6 @@ impl<'a> Frames<'a> {
         }
         let frame = Frame::decode(body)?;
         self.rest = rest;
-        self.read += HEADER_BYTES + length;
         Ok(frame)
     }
 }
@@ -236,7 +238,7 @@ mod tests {
         let mut frames = Frames::new(&bytes);
         let read: Vec<Frame> = frames.by_ref().map(|it| it.expect("it is whole")).collect();
         assert_eq!(read, all);
-        assert_eq!(frames.bytes_read(), bytes.len());
+        assert_eq!(frames.next(), None);
     }
 
     /// An hour of a host that logs in with another name each time.
@@ -263,9 +265,15 @@ mod tests {
         let others = Series::Initiator(VolumeId(7), OTHERS.into());
         assert_eq!(count(&others), 6000 - INITIATORS_MAX as u64);
         assert_eq!(count(&Series::Volume(VolumeId(7))), 3000);
+        let mut second = Frame::default();
+        for name in 0..5000 {
+            second.add(of(name), &sample);
+        }
+        assert_eq!(second.samples.len(), 5000);
+        assert_eq!(second.bounded().samples.len(), INITIATORS_MAX + 1);
     }
 
-    /// Power fails in the middle of the last one: the next one is written in its place.
+    /// Power fails in the middle of the last one.
     #[test]
     fn what_is_torn_ends_the_frames() {
         let (first, second) = (frame(1).encode(), frame(2).encode());
@@ -275,7 +283,6 @@ mod tests {
             assert_eq!(frames.next(), Some(Ok(frame(1))));
             assert_eq!(frames.next(), Some(Err(HistoryError::Short)));
             assert_eq!(frames.next(), None);
-            assert_eq!(frames.bytes_read(), first.len());
         }
     }
 

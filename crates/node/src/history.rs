@@ -3,7 +3,8 @@
 //! It has a thread of its own, because it reads and writes files. The data path hands over a frame a second and never waits.
 //!
 //! Invariants:
-//! - what waits for the thread is bounded: frames beyond it are lost, and who asks beyond it is told to come again;
+//! - what waits for the thread is bounded: frames beyond it are lost, to the metrics too, and who asks beyond it is told to come
+//!   again;
 //! - whatever the thread does, the data path does not hear of it.
 
 mod answer;
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 
 use self::archive::Archive;
 pub(crate) use self::measure::Measuring;
+use crate::metrics::Traffic;
 
 /// The directory in a node's.
 pub const HISTORY_DIRECTORY: &str = "history";
@@ -84,21 +86,34 @@ pub(crate) fn keep(
     node: u16,
     directory: &Path,
     bytes_max: u64,
+    traffic: Traffic,
 ) -> io::Result<(FrameSender, HistoryDesk)> {
     let (sender, orders) = sync_channel(WAITING_MAX);
     let directory = directory.join(HISTORY_DIRECTORY);
-    let run = move || serve(node, &orders, &mut Archive::open(directory, bytes_max));
+    let run = move || {
+        serve(
+            node,
+            &orders,
+            &mut Archive::open(directory, bytes_max),
+            &traffic,
+        );
+    };
     thread::Builder::new().name("history".into()).spawn(run)?;
     Ok((FrameSender(sender.clone()), HistoryDesk(sender)))
 }
 
-fn serve(node: u16, orders: &Receiver<Order>, archive: &mut Archive) {
+fn serve(node: u16, orders: &Receiver<Order>, archive: &mut Archive, traffic: &Traffic) {
     for order in orders {
         match order {
-            Order::Keep(frame) => archive.take(frame),
+            Order::Keep(frame) => {
+                measure::tell(traffic, &frame);
+                archive.take(frame.bounded());
+            }
+            // Who asked has given up.
+            Order::Ask(.., sender) if sender.is_closed() => {}
             Order::Ask(subject, query, sender) => {
                 let points = answer::points(archive, &subject, &query);
-                // Who asked may have gone.
+                // Who asked may have gone meanwhile.
                 let _ = sender.send(LocalHistory { node, points });
             }
         }
@@ -122,7 +137,8 @@ mod tests {
             step: 10,
         };
         for start in 0..2 {
-            let (sender, desk) = keep(4, directory.path(), 1 << 20).expect("it starts");
+            let (sender, desk) =
+                keep(4, directory.path(), 1 << 20, Traffic::default()).expect("it starts");
             if start == 0 {
                 for second in 0..20 {
                     let mut sample = Sample::default();

@@ -32,6 +32,7 @@ use crate::directory::{ClaimError, Directory};
 use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
+use crate::history::Measuring;
 use crate::logging::{self, Log};
 use crate::machine;
 use crate::member;
@@ -185,7 +186,7 @@ async fn serve<A: Api>(
         detached,
         stalls: services.stalls,
         frames: services.frames,
-        measuring: services.measuring,
+        measuring: Measuring::default(),
         measure_due: Instant::now(),
         report,
         report_due: Instant::now(),

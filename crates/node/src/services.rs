@@ -28,7 +28,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
-use crate::history::{self, FrameSender, HistoryDesk, Measuring};
+use crate::history::{self, FrameSender, HistoryDesk};
 use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
@@ -64,8 +64,7 @@ pub(crate) struct Services {
     pub(crate) members: watch::Receiver<MembersView>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
-    /// What measures, and where that goes.
-    pub(crate) measuring: Measuring,
+    /// Where goes what was measured.
     pub(crate) frames: FrameSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
 }
@@ -88,9 +87,7 @@ impl Services {
         let metrics = Metrics::new(&config.name);
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
-        let bytes_max = config.history.bytes_max;
-        let measuring = Measuring::new(metrics.traffic().clone());
-        let (frames, history) = history::keep(config.node.0, &config.directory, bytes_max)?;
+        let (frames, history) = keep_history(config, &metrics)?;
         drop(within);
         let within = for_api.enter();
         let listener = listener
@@ -131,11 +128,16 @@ impl Services {
             metadata,
             members,
             stalls,
-            measuring,
             frames,
             stop: [stop_beside, stop_api],
         })
     }
+}
+
+fn keep_history(config: &NodeConfig, metrics: &Metrics) -> io::Result<(FrameSender, HistoryDesk)> {
+    let bytes_max = config.history.bytes_max;
+    let traffic = metrics.traffic().clone();
+    history::keep(config.node.0, &config.directory, bytes_max, traffic)
 }
 
 /// Starts the thread of the API, with the console in front of it, until what it gives is dropped.

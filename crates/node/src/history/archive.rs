@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - files take no more than the budget, and a segment of each resolution;
-//! - whatever the directory holds, the node starts: what is not understood is left where it is, and what is torn is cut off;
+//! - whatever the directory holds, the node starts: what is not understood is left where it is, and nothing is written behind it;
 //! - a file that cannot be written is told of once, and the history goes on with a new one after a pause.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,14 @@ use holdfast_history::{
 
 use super::measure;
 
-/// How much of the time for which a resolution is kept is in a segment: one in so many goes at a time.
+/// How much of the time for which a resolution is kept is in a segment, and of its share of the bytes: one in so many goes at a
+/// time.
 const SEGMENTS: u64 = 12;
 const ENDING: &str = "frames";
 /// Seconds for which nothing is written where that has failed: each attempt makes a file.
 const PAUSE: u64 = 60;
+/// Seconds between two frames from which on it is the clock that was set.
+const JUMP: u64 = 3600;
 
 /// What was measured of a thing in a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(crate) struct Archive {
     /// Before this moment none of a resolution is written, by its place.
     paused_until: [u64; RESOLUTIONS.len()],
     rollup: Rollup,
+    /// When the last frame of the finest began.
+    now: Option<u64>,
     /// It was told that something cannot be written.
     told: bool,
 }
@@ -58,6 +63,7 @@ impl Archive {
             open: [const { None }; RESOLUTIONS.len()],
             paused_until: [0; RESOLUTIONS.len()],
             rollup: Rollup::default(),
+            now: None,
             told: false,
         };
         if let Err(error) = archive.find() {
@@ -70,10 +76,14 @@ impl Archive {
     /// Takes what was measured in a second.
     pub(crate) fn take(&mut self, frame: Frame) {
         let now = frame.from;
+        let before = self.now.replace(now);
         for (place, frame) in self.rollup.take(frame) {
             self.write(place, &frame);
         }
-        self.clear_away(now);
+        // A clock that was wrong for a moment makes nothing old.
+        if before.is_some_and(|before| now.abs_diff(before) <= JUMP) {
+            self.clear_away(now);
+        }
     }
 
     /// What is known of a thing, by the beginnings of the steps in which the node ran.
@@ -100,30 +110,30 @@ impl Archive {
             .join(format!("{seconds}-{}.{ENDING}", segment.from))
     }
 
-    /// Looks at what is in the directory, and cuts off what is torn.
+    /// Looks at what is in the directory.
     fn find(&mut self) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
+        let mut failed = None;
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
             let Some((place, from)) = named(&path) else {
                 continue;
             };
-            let bytes = fs::read(&path)?;
-            let mut frames = Frames::new(&bytes);
-            let ends = frames.by_ref().map_while(Result::ok);
-            let until = ends.map(|it| it.from + u64::from(it.seconds)).max();
-            let whole = frames.bytes_read() as u64;
-            if whole < bytes.len() as u64 {
-                OpenOptions::new().write(true).open(&path)?.set_len(whole)?;
+            match fs::read(&path) {
+                Ok(bytes) => {
+                    let frames = Frames::new(&bytes).map_while(Result::ok);
+                    let ends = frames.map(|it| it.from.saturating_add(u64::from(it.seconds)));
+                    self.segments.push(Segment {
+                        place,
+                        from,
+                        until: ends.max().unwrap_or(from),
+                        bytes: bytes.len() as u64,
+                    });
+                }
+                Err(error) => failed = Some(error),
             }
-            self.segments.push(Segment {
-                place,
-                from,
-                until: until.unwrap_or(from),
-                bytes: whole,
-            });
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Adds up again what is in no frame of the next resolution yet.
@@ -164,14 +174,14 @@ impl Archive {
     }
 
     fn try_write(&mut self, place: usize, frame: &Frame) -> io::Result<()> {
-        let (kept, until) = (
-            RESOLUTIONS[place].kept,
-            frame.from + u64::from(frame.seconds),
-        );
+        let kept = RESOLUTIONS[place].kept;
+        let until = frame.from.saturating_add(u64::from(frame.seconds));
+        let bytes_max = self.bytes_max / RESOLUTIONS.len() as u64 / SEGMENTS;
         let newest = self.segments.iter().rposition(|it| it.place == place);
         let fits = |segment: &Segment| {
             // Where the clock was set back a new one begins, so that each is in order.
-            segment.until <= frame.from && frame.from < segment.from + kept / SEGMENTS
+            let is_next = segment.until <= frame.from && segment.bytes < bytes_max;
+            is_next && frame.from < segment.from.saturating_add(kept / SEGMENTS)
         };
         let newest = newest.filter(|at| self.open[place].is_some() && fits(&self.segments[*at]));
         let at = match newest {
@@ -188,15 +198,17 @@ impl Archive {
         Ok(())
     }
 
-    /// Begins a segment. One that begins with the same second takes the place of the one that did.
+    /// Begins a segment. One that begins with the same second as another goes on with its file.
     fn begin(&mut self, place: usize, from: u64) -> io::Result<usize> {
-        let segment = Segment {
+        let mut segment = Segment {
             place,
             from,
             until: from,
             bytes: 0,
         };
-        let file = File::create(self.path(&segment))?;
+        let path = self.path(&segment);
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        segment.bytes = file.metadata()?.len();
         self.open[place] = Some(file);
         self.segments
             .retain(|it| (it.place, it.from) != (place, from));
@@ -350,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_is_cut_off_and_what_is_not_understood_stays() {
+    fn behind_what_is_torn_nothing_is_written_and_what_is_not_understood_stays() {
         let folder = tempfile::tempdir().expect("there is room");
         drop(filled(folder.path(), 64 << 20, 100));
         let path = folder.path().join(format!("1-{START}.frames"));
@@ -359,14 +371,33 @@ mod tests {
         for name in ["notes", "7-1.frames", "1-x.frames", "1.frames"] {
             fs::write(folder.path().join(name), "mine").expect("there is room");
         }
+        // No file can be read there, and the others are.
+        fs::create_dir(folder.path().join("1-5.frames")).expect("there is room");
         let mut archive = Archive::open(folder.path().to_owned(), 64 << 20);
         assert_eq!(told(&archive, 100, 1).len(), 99);
         archive.take(second(START + 100));
         assert_eq!(told(&archive, 101, 1).len(), 100);
+        let still = fs::read(&path).expect("it stays");
+        assert_eq!(
+            still.len(),
+            whole.len() - 3,
+            "a later version may understand it"
+        );
         for name in ["notes", "7-1.frames", "1-x.frames", "1.frames"] {
             let text = fs::read_to_string(folder.path().join(name));
             assert_eq!(text.expect("it stays"), "mine");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_for_a_second_deletes_nothing() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut archive = filled(folder.path(), 64 << 20, 1000);
+        archive.take(second(START + 500 * 86_400));
+        for at in START + 1000..START + 1010 {
+            archive.take(second(at));
+        }
+        assert_eq!(told(&archive, 1010, 1).len(), 1010);
     }
 
     /// The directory cannot be made, and the node goes on.

@@ -42,6 +42,8 @@ pub(super) const SYNCED_BYTES: Measure = Measure(11);
 pub(super) const USED_BYTES: Measure = Measure(12);
 /// Bytes that there is room for.
 pub(super) const BYTES: Measure = Measure(13);
+/// Of what there is no count.
+const NOTHING: Measure = Measure(u8::MAX);
 
 /// What only grows, as it was when it was last looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,26 +53,21 @@ struct Counts {
     synced_bytes: u64,
 }
 
-/// Makes a frame of each second, and counts the same for Prometheus.
+/// Makes a frame of each second.
 #[derive(Debug, Default)]
 pub(crate) struct Measuring {
-    traffic: Traffic,
     /// The second that is under way, since 1970.
     second: Option<u64>,
     counts: Counts,
+    /// What was counted in the second that is under way.
     frame: Frame,
+    /// How the node stood when it was last looked at: a second without a look is told as the one before.
+    levels: Frame,
     /// The numbers and the tiers of the devices, by the numbers of their disks.
     devices: BTreeMap<DiskId, (u16, Tier)>,
 }
 
 impl Measuring {
-    pub(crate) fn new(traffic: Traffic) -> Self {
-        Self {
-            traffic,
-            ..Self::default()
-        }
-    }
-
     /// Takes note of how the node stands. What it says is part of the frame of the second that is under way.
     pub(crate) fn note(&mut self, status: &NodeStatus) {
         let usage = &status.usage;
@@ -89,9 +86,12 @@ impl Measuring {
         ] {
             own.add(measure, Value::Count(count.saturating_sub(before)));
         }
+        self.frame.add(Series::Node, &own);
+        self.levels = Frame::default();
         if !status.open {
             return;
         }
+        let mut own = Sample::default();
         let sessions = status.volumes.iter().map(|it| u64::from(it.sessions)).sum();
         for (measure, level) in [
             (SESSIONS, sessions),
@@ -102,12 +102,12 @@ impl Measuring {
         ] {
             own.add(measure, Value::level(level));
         }
-        self.frame.add(Series::Node, &own);
+        self.levels.add(Series::Node, &own);
         self.devices = status.devices.iter().filter_map(device).collect();
         let mut tiers = BTreeMap::<u8, (u64, u64)>::new();
         for device in status.devices.iter().filter(|it| it.absent.is_none()) {
             let (used, all) = (device.pages_used * page, device.pages * page);
-            self.frame
+            self.levels
                 .add(Series::Device(device.ordinal), &fill(used, all));
             if let Some(tier) = device.tier {
                 let sum = tiers.entry(number(tier)).or_default();
@@ -115,7 +115,7 @@ impl Measuring {
             }
         }
         for (tier, (used, all)) in tiers {
-            self.frame.add(Series::Tier(tier), &fill(used, all));
+            self.levels.add(Series::Tier(tier), &fill(used, all));
         }
     }
 
@@ -137,6 +137,7 @@ impl Measuring {
         }
         let before = self.second.replace(second);
         let mut frame = std::mem::take(&mut self.frame);
+        frame.merge(&self.levels);
         let mut own = Sample::default();
         let (uses, device_uses) = take_uses();
         for it in device_uses {
@@ -144,19 +145,15 @@ impl Measuring {
             let Some((ordinal, tier)) = self.devices.get(&it.disk) else {
                 continue;
             };
-            let all = [&it.reads, &it.writes, &it.others];
-            self.traffic.device(*ordinal, all);
-            let sample = done(all);
+            let sample = done([&it.reads, &it.writes, &it.others]);
             frame.add(Series::Device(*ordinal), &sample);
             frame.add(Series::Tier(number(*tier)), &sample);
         }
         for it in uses {
-            let all = [&it.reads, &it.writes, &it.others];
-            let sample = done(all);
+            let sample = done([&it.reads, &it.writes, &it.others]);
             let series = match it.initiator {
                 Some(name) => Series::Initiator(it.volume, name.to_string()),
                 None => {
-                    self.traffic.volume(it.volume, all);
                     own.merge(&sample);
                     Series::Volume(it.volume)
                 }
@@ -181,6 +178,36 @@ pub(super) const fn number(tier: Tier) -> u8 {
         Tier::Flash => 0,
         Tier::Capacity => 1,
     }
+}
+
+/// Tells Prometheus what a frame says of volumes and devices.
+pub(super) fn tell(traffic: &Traffic, frame: &Frame) {
+    for (series, sample) in &frame.samples {
+        let all = [
+            (READ_BYTES, READS),
+            (WRITE_BYTES, WRITES),
+            (NOTHING, OTHERS),
+        ];
+        let [reads, writes, others] = all.map(|(bytes, times)| undone(sample, bytes, times));
+        let all = [&reads, &writes, &others];
+        match series {
+            Series::Volume(volume) => traffic.volume(*volume, all),
+            Series::Device(device) => traffic.device(*device, all),
+            Series::Node | Series::Initiator(..) | Series::Tier(_) => {}
+        }
+    }
+}
+
+/// What [`done`] has said.
+fn undone(sample: &Sample, bytes: Measure, times: Measure) -> Done {
+    let mut done = Done::default();
+    if let Some(Value::Count(bytes)) = sample.get(bytes) {
+        done.bytes = *bytes;
+    }
+    if let Some(Value::Latencies(latencies)) = sample.get(times) {
+        done.latencies = latencies.clone();
+    }
+    done
 }
 
 fn fill(used: u64, all: u64) -> Sample {
@@ -298,15 +325,15 @@ mod tests {
         let frame = measuring.take(at(1000), nothing).expect("it is over");
         assert_eq!(count(&frame, &Series::Node, SYNCED_BYTES), 1500);
         let sessions = frame.samples[&Series::Node].get(SESSIONS);
-        let twice = Value::Level {
-            sum: 6,
-            looks: 2,
-            most: 3,
-        };
-        assert_eq!(sessions, Some(&twice));
+        assert_eq!(sessions, Some(&Value::level(3)));
+        let frame = measuring.take(at(1500), || panic!("it is not over"));
+        assert_eq!(frame, None);
         measuring.note(&status);
         let frame = measuring.take(at(2000), nothing).expect("it is over");
         assert_eq!(frame.samples[&Series::Node].get(SYNCED_BYTES), None);
+        let frame = measuring.take(at(3000), nothing).expect("it is over");
+        let sessions = frame.samples[&Series::Node].get(SESSIONS);
+        assert_eq!(sessions, Some(&Value::level(3)), "nobody has looked again");
     }
 
     /// Its number in the store, not that of the disk at this start.
