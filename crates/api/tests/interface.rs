@@ -798,7 +798,7 @@ async fn histories_that_make_no_sense_are_refused() {
         ("disk:1", 0, 10, 1, "no history of `disk:1`"),
         ("node", 5, 10, 10, "multiple of step"),
         ("node", 0, 10, 0, "multiple of step"),
-        ("node", 0, 3601, 1, "3601 steps"),
+        ("node", 0, 3602, 1, "3601 steps"),
     ] {
         let query = LocalHistoryQuery {
             of: of.to_owned(),

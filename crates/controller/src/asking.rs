@@ -54,8 +54,11 @@ where
 }
 
 /// The names of those of these nodes that did not answer.
-pub(crate) fn silent(nodes: &[&NodeRecord], has_answered: impl Fn(NodeId) -> bool) -> Vec<String> {
-    let silent = nodes.iter().filter(|node| !has_answered(node.node));
+pub(crate) fn silent<'a>(
+    nodes: impl Iterator<Item = &'a NodeRecord>,
+    has_answered: impl Fn(NodeId) -> bool,
+) -> Vec<String> {
+    let silent = nodes.filter(|node| !has_answered(node.node));
     silent.map(|node| node.name.clone()).collect()
 }
 

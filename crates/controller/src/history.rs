@@ -77,16 +77,20 @@ impl Controller {
     ) -> Result<History, Problem> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let span = span(query, now.map_or(0, |it| it.as_secs()))?;
-        let look = self.inventory().await?;
-        let inventory = &look.seen;
-        let (subject, nodes) = asked(inventory, of)?;
+        // What was seen is kept no longer than it takes to know who is asked: that may take a second.
+        let (subject, nodes, here) = {
+            let look = self.inventory().await?;
+            let inventory = &look.seen;
+            let (subject, nodes) = asked(inventory, of)?;
+            let nodes: Vec<NodeRecord> = nodes.into_iter().cloned().collect();
+            (subject, nodes, self.registered_here(inventory))
+        };
         let question = LocalHistoryQuery {
             of: subject.to_string(),
             from: span.from,
             until: span.until,
             step: span.step,
         };
-        let here = self.registered_here(inventory);
         let others = nodes.iter().filter(|node| Some(node.node) != here);
         let is_asked = nodes.iter().any(|node| Some(node.node) == here);
         let here = async {
@@ -95,7 +99,7 @@ impl Controller {
             }
             self.history_here(subject, question.clone()).await.ok()
         };
-        let others = ask_each(others.copied(), |client| {
+        let others = ask_each(others, |client| {
             let question = question.clone();
             async move { client.local_history(&question).await }
         });
@@ -107,8 +111,8 @@ impl Controller {
             from_ms: span.from.saturating_mul(1000),
             until_ms: span.until.saturating_mul(1000),
             step_seconds: span.step,
-            points: points(answers.values()),
-            silent: silent(&nodes, |node| answers.contains_key(&node)),
+            points: points(span, answers.values()),
+            silent: silent(nodes.iter(), |node| answers.contains_key(&node)),
         })
     }
 }
@@ -167,11 +171,11 @@ fn asked<'a>(
 }
 
 /// The points of all nodes, the earliest first.
-fn points<'a>(answers: impl Iterator<Item = &'a LocalHistory>) -> Vec<HistoryPoint> {
+fn points<'a>(span: Span, answers: impl Iterator<Item = &'a LocalHistory>) -> Vec<HistoryPoint> {
     let mut steps = BTreeMap::<u64, Vec<&LocalHistoryPoint>>::new();
     for point in answers.flat_map(|it| &it.points) {
-        // A step in which a node did not measure says nothing.
-        if point.seconds > 0 {
+        // A step in which a node did not measure says nothing, nor one that nobody asked for.
+        if point.seconds > 0 && span.step_of(point.at) == Some(point.at) {
             steps.entry(point.at).or_default().push(point);
         }
     }
@@ -182,8 +186,8 @@ fn points<'a>(answers: impl Iterator<Item = &'a LocalHistory>) -> Vec<HistoryPoi
 fn together(at: u64, points: &[&LocalHistoryPoint]) -> HistoryPoint {
     let depth = |point: &&LocalHistoryPoint| {
         let flows = [&point.reads, &point.writes, &point.others];
-        let total: u64 = flows.iter().map(|it| it.total_us).sum();
-        total as f64 / (point.seconds as f64 * 1e6)
+        let total: f64 = flows.iter().map(|it| it.total_us as f64).sum();
+        total / (point.seconds as f64 * 1e6)
     };
     HistoryPoint {
         at_ms: at.saturating_mul(1000),
@@ -220,8 +224,8 @@ fn flow(points: &[&LocalHistoryPoint], of: impl Fn(&LocalHistoryPoint) -> &Local
 fn fill(points: &[&LocalHistoryPoint]) -> Option<Fill> {
     let fills = points.iter().filter_map(|it| it.fill);
     fills.reduce(|one, other| Fill {
-        used_bytes: one.used_bytes + other.used_bytes,
-        bytes: one.bytes + other.bytes,
+        used_bytes: one.used_bytes.saturating_add(other.used_bytes),
+        bytes: one.bytes.saturating_add(other.bytes),
     })
 }
 
@@ -311,7 +315,8 @@ mod tests {
             of(2, point(5, &[(100, 1000)])),
             of(3, point(0, &[])),
         ];
-        let points = points(answers.iter());
+        let span = Span::new(NOW, NOW + 10, 10, NOW + 10);
+        let points = points(span, answers.iter());
         let [point] = &points[..] else {
             panic!("{points:?}");
         };

@@ -14,7 +14,6 @@ use holdfast_api::documents::{
     LocalReport, LocalStall, LocalStalls, STALLS_MAX, Stall, StallList, StallQuery,
 };
 use holdfast_control::{Inventory, PlanError, VolumeName};
-use holdfast_model::record::NodeRecord;
 use holdfast_model::{NodeId, VolumeId};
 use tokio::sync::watch;
 
@@ -123,10 +122,10 @@ fn document(
     }
     stalls.sort_by_key(|stall| Reverse((stall.lasting, stall.began_ms)));
     stalls.truncate(limit as usize);
-    let nodes: Vec<&NodeRecord> = inventory.nodes.values().collect();
+    let nodes = inventory.nodes.values();
     StallList {
         stalls,
-        silent: silent(&nodes, |node| answers.contains_key(&node)),
+        silent: silent(nodes, |node| answers.contains_key(&node)),
     }
 }
 
