@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use crate::documents::Event;
 
 /// Events that wait for a listener at most, beside those that it has missed: it is a moment late, not more.
-const WAITING_MAX: usize = 64;
+const WAITING_MAX: usize = 4096;
 
 /// Where one listener's events come out.
 #[derive(Debug)]

@@ -61,7 +61,13 @@ impl Controller {
         if self.put_through(Change::Other, plan).await? {
             tracing::info!(initiator = %name, "put an initiator on record");
         }
-        Ok(document(&self.inventory().await?.seen, &record))
+        // What is told has the tag that it is told with, though another may have put it anew meanwhile.
+        let look = self.inventory().await?;
+        let found = look.seen.initiators.get(name.as_str());
+        Ok(document(
+            &look.seen,
+            found.map_or(&record, |found| &found.record),
+        ))
     }
 
     pub(crate) async fn forget_initiator(

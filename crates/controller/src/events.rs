@@ -22,8 +22,8 @@ use crate::view::{Change, Snapshot};
 
 /// Listeners of one node at a time: an eighth of the connections that the interface takes.
 pub const LISTENERS_MAX: usize = 16;
-/// Events that are kept for those who come back.
-const KEPT_MAX: usize = 1024;
+/// Events that are kept for those who come back: more than one look can find where a node with a replica of every volume is lost.
+const KEPT_MAX: usize = 4096;
 /// Between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// For how long it is looked when nobody listens any more.
