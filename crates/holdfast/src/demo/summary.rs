@@ -60,6 +60,7 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
         format!(" --api {}", file.api)
     };
     text.push_str(&format!("look at it  holdfast status{api}\n"));
+    text.push_str(&format!("            {}/ in a browser\n", file.api));
     text.push_str("stop it     Ctrl-C\n");
     text
 }
