@@ -42,6 +42,7 @@ test('counts and latencies change their unit where the next one reads better', (
   expect(count(950)).toBe('950');
   expect(count(999.7)).toBe('1 k');
   expect(count(12_345)).toBe('12.3 k');
+  expect(latency(0)).toBe('at once');
   expect(latency(87)).toBe('87 µs');
   expect(latency(1200)).toBe('1.2 ms');
   expect(latency(2_000_000)).toBe('2 s');

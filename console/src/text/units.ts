@@ -31,8 +31,9 @@ export function count(value: number): string {
   return `${short(value / 1e6)} M`;
 }
 
-/** How long a command took. */
+/** How long a command took; what was answered in the turn in which it came took nothing by the node's clock. */
 export function latency(us: number): string {
+  if (us < 0.5) return 'at once';
   if (us < 999.5) return `${Math.round(us)} µs`;
   if (us < 999_500) return `${short(us / 1e3)} ms`;
   return `${short(us / 1e6)} s`;
