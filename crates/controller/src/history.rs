@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_api::documents::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
@@ -23,7 +22,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use crate::asking::{ask_each, silent};
-use crate::{Controller, members, problem};
+use crate::{Controller, members, problem, steering};
 
 /// What is shown where nothing is said of the time: the last hour.
 const SPAN_DEFAULT: u64 = 3600;
@@ -75,8 +74,7 @@ impl Controller {
         of: &HistoryOf,
         query: HistoryQuery,
     ) -> Result<History, Problem> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let span = span(query, now.map_or(0, |it| it.as_secs()))?;
+        let span = span(query, steering::unix_seconds())?;
         // What was seen is kept no longer than it takes to know who is asked: that may take a second.
         let (subject, nodes, here) = {
             let look = self.inventory().await?;

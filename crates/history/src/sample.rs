@@ -123,6 +123,24 @@ impl Sample {
         self.values.get(&measure)
     }
 
+    /// How many happened; none, if that was not measured.
+    #[must_use]
+    pub fn count(&self, measure: Measure) -> u64 {
+        match self.get(measure) {
+            Some(Value::Count(count)) => *count,
+            _ => 0,
+        }
+    }
+
+    /// How long they took, if that was measured.
+    #[must_use]
+    pub fn latencies(&self, measure: Measure) -> Option<&Latencies> {
+        match self.get(measure) {
+            Some(Value::Latencies(latencies)) => Some(latencies),
+            _ => None,
+        }
+    }
+
     /// Whether nothing was measured.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use holdfast_history::{
-    Frame, Frames, RESOLUTIONS, Rollup, Sample, Segment, Series, Span, Value, surplus,
+    Frame, Frames, RESOLUTIONS, Rollup, Sample, Segment, Series, Span, surplus,
 };
 
 use super::measure;
@@ -241,16 +241,12 @@ fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Fra
         return;
     };
     let step = steps.entry(at).or_default();
-    if let Some(Value::Count(seconds)) = own(frame).and_then(|it| it.get(measure::SECONDS)) {
-        step.seconds += seconds;
+    if let Some(own) = frame.samples.get(&Series::Node) {
+        step.seconds += own.count(measure::SECONDS);
     }
     if let Some(sample) = frame.samples.get(series) {
         step.sample.merge(sample);
     }
-}
-
-fn own(frame: &Frame) -> Option<&Sample> {
-    frame.samples.get(&Series::Node)
 }
 
 /// The place and the beginning that a file's name says.
@@ -266,7 +262,7 @@ fn named(path: &Path) -> Option<(usize, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_history::Measure;
+    use holdfast_history::{Measure, Value};
 
     use super::*;
 

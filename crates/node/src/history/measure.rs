@@ -42,8 +42,6 @@ pub(super) const SYNCED_BYTES: Measure = Measure(11);
 pub(super) const USED_BYTES: Measure = Measure(12);
 /// Bytes that there is room for.
 pub(super) const BYTES: Measure = Measure(13);
-/// Of what there is no count.
-const NOTHING: Measure = Measure(u8::MAX);
 
 /// What only grows, as it was when it was last looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,31 +181,25 @@ pub(super) const fn number(tier: Tier) -> u8 {
 /// Tells Prometheus what a frame says of volumes and devices.
 pub(super) fn tell(traffic: &Traffic, frame: &Frame) {
     for (series, sample) in &frame.samples {
-        let all = [
-            (READ_BYTES, READS),
-            (WRITE_BYTES, WRITES),
-            (NOTHING, OTHERS),
-        ];
-        let [reads, writes, others] = all.map(|(bytes, times)| undone(sample, bytes, times));
-        let all = [&reads, &writes, &others];
         match series {
-            Series::Volume(volume) => traffic.volume(*volume, all),
-            Series::Device(device) => traffic.device(*device, all),
+            Series::Volume(volume) => traffic.volume(*volume, &undone(sample)),
+            Series::Device(device) => traffic.device(*device, &undone(sample)),
             Series::Node | Series::Initiator(..) | Series::Tier(_) => {}
         }
     }
 }
 
-/// What [`done`] has said.
-fn undone(sample: &Sample, bytes: Measure, times: Measure) -> Done {
-    let mut done = Done::default();
-    if let Some(Value::Count(bytes)) = sample.get(bytes) {
-        done.bytes = *bytes;
-    }
-    if let Some(Value::Latencies(latencies)) = sample.get(times) {
-        done.latencies = latencies.clone();
-    }
-    done
+/// What [`done`] has said: reads, writes, others.
+fn undone(sample: &Sample) -> [Done; 3] {
+    let kinds = [
+        (Some(READ_BYTES), READS),
+        (Some(WRITE_BYTES), WRITES),
+        (None, OTHERS),
+    ];
+    kinds.map(|(bytes, times)| Done {
+        bytes: bytes.map_or(0, |bytes| sample.count(bytes)),
+        latencies: sample.latencies(times).cloned().unwrap_or_default(),
+    })
 }
 
 fn fill(used: u64, all: u64) -> Sample {

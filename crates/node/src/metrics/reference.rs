@@ -78,11 +78,13 @@ pub fn sample() -> String {
         initiator: Some("iqn.2026-11.example:host".to_owned()),
         ..stall
     });
-    let mut meter = Meter::default();
-    meter.record(4096, 300);
-    let done = meter.take();
-    metrics.traffic().volume(VolumeId(7), [&done; 3]);
-    metrics.traffic().device(0, [&done; 3]);
+    let done = [(); 3].map(|()| {
+        let mut meter = Meter::default();
+        meter.record(4096, 300);
+        meter.take()
+    });
+    metrics.traffic().volume(VolumeId(7), &done);
+    metrics.traffic().device(0, &done);
     metrics.text(&LocalReport {
         devices: vec![Device {
             number: 0,

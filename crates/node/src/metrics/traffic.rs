@@ -102,7 +102,7 @@ impl<L: Clone + std::hash::Hash + Eq + Ord> Default for Flow<L> {
 
 impl<L: Clone + std::hash::Hash + Eq + Ord> Flow<L> {
     /// Takes what was done, by kinds.
-    fn add(&self, label: impl Fn(&'static str) -> L, [reads, writes, others]: [&Done; 3]) {
+    fn add(&self, label: impl Fn(&'static str) -> L, [reads, writes, others]: &[Done; 3]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         for (kind, done) in [("read", reads), ("write", writes), ("other", others)] {
             if done.latencies.count() == 0 {
@@ -165,7 +165,7 @@ impl Traffic {
     }
 
     /// Hosts did this with a volume.
-    pub(crate) fn volume(&self, volume: VolumeId, done: [&Done; 3]) {
+    pub(crate) fn volume(&self, volume: VolumeId, done: &[Done; 3]) {
         let label = |kind| Commands {
             volume: volume.to_string(),
             kind,
@@ -174,7 +174,7 @@ impl Traffic {
     }
 
     /// A device did this.
-    pub(crate) fn device(&self, device: u16, done: [&Done; 3]) {
+    pub(crate) fn device(&self, device: u16, done: &[Done; 3]) {
         self.devices.add(|kind| Operations { device, kind }, done);
     }
 
@@ -221,8 +221,11 @@ mod tests {
         let traffic = Traffic::default();
         let nothing = Done::default();
         let reads = done(&[10, 64, 65, 1_000, 9_000_000]);
-        traffic.volume(VolumeId(7), [&reads, &nothing, &nothing]);
-        traffic.volume(VolumeId(7), [&reads, &done(&[300]), &nothing]);
+        traffic.volume(
+            VolumeId(7),
+            &[reads.clone(), nothing.clone(), nothing.clone()],
+        );
+        traffic.volume(VolumeId(7), &[reads, done(&[300]), nothing]);
         let text = text_of(&traffic);
         for line in [
             "# TYPE holdfast_command_duration_seconds histogram",
@@ -253,11 +256,11 @@ mod tests {
     #[test]
     fn what_is_gone_is_told_no_more() {
         let traffic = Traffic::default();
-        let reads = done(&[10]);
+        let done = [10, 10, 10].map(|length| done(&[length]));
         for volume in [7, 8] {
-            traffic.volume(VolumeId(volume), [&reads; 3]);
+            traffic.volume(VolumeId(volume), &done);
         }
-        traffic.device(3, [&reads; 3]);
+        traffic.device(3, &done);
         traffic.keep(&LocalReport::default());
         assert!(
             text_of(&traffic).contains("volume=\"v7\""),
