@@ -148,10 +148,7 @@ impl DeviceDesk {
             Problem::new(ProblemKind::Refused, error)
                 .hint("name a block device, or a file of the size that is wanted, that nobody uses")
         })?;
-        let tier = match tier {
-            DeviceTier::Flash => Tier::Flash,
-            DeviceTier::Capacity => Tier::Capacity,
-        };
+        let tier = tier_of(tier);
         let id =
             crate::run::random().map_err(|error| Problem::new(ProblemKind::Internal, error))?;
         let place = Place {
@@ -231,13 +228,18 @@ impl DeviceDesk {
     }
 }
 
+/// A class as documents call it.
+pub(crate) const fn tier_of(tier: DeviceTier) -> Tier {
+    match tier {
+        DeviceTier::Flash => Tier::Flash,
+        DeviceTier::Capacity => Tier::Capacity,
+    }
+}
+
 fn noted(device: &Device) -> Noted {
     let place = Place {
         path: PathBuf::from(&device.path),
-        tier: match device.tier {
-            DeviceTier::Flash => Tier::Flash,
-            DeviceTier::Capacity => Tier::Capacity,
-        },
+        tier: tier_of(device.tier),
     };
     Noted {
         number: device.number,

@@ -5,10 +5,11 @@ use holdfast_api::documents::{
     LocalNodeMeasures,
 };
 use holdfast_history::{Measure, Sample, Series, Span, Value};
-use holdfast_model::{Tier, VolumeId};
+use holdfast_model::VolumeId;
 
 use super::archive::{Archive, Step};
 use super::measure;
+use crate::devices::tier_of;
 
 /// What was measured of a subject, in the steps that a query asks for.
 pub(super) fn points(
@@ -40,12 +41,9 @@ fn series(subject: &HistorySubject) -> Option<Series> {
         }
         HistorySubject::Device(device) => Series::Device(*device),
         HistorySubject::Tier(name) => {
-            let tiers = [
-                (DeviceTier::Flash, Tier::Flash),
-                (DeviceTier::Capacity, Tier::Capacity),
-            ];
-            let (_, tier) = tiers.iter().find(|(it, _)| it.as_str() == name)?;
-            Series::Tier(measure::number(*tier))
+            let tiers = [DeviceTier::Flash, DeviceTier::Capacity];
+            let tier = tiers.into_iter().find(|it| it.as_str() == name)?;
+            Series::Tier(measure::number(tier_of(tier)))
         }
     })
 }
@@ -68,28 +66,21 @@ fn point(at: u64, step: &Step, is_node: bool) -> LocalHistoryPoint {
             sessions: level(sample, measure::SESSIONS),
             journal_used: level(sample, measure::JOURNAL_USED),
             journal: level(sample, measure::JOURNAL),
-            cache_hits: count(sample, measure::CACHE_HITS),
-            cache_misses: count(sample, measure::CACHE_MISSES),
-            synced_bytes: count(sample, measure::SYNCED_BYTES),
+            cache_hits: sample.count(measure::CACHE_HITS),
+            cache_misses: sample.count(measure::CACHE_MISSES),
+            synced_bytes: sample.count(measure::SYNCED_BYTES),
         }),
     }
 }
 
 fn flow(sample: &Sample, bytes: Option<Measure>, times: Measure) -> LocalFlow {
-    let Some(Value::Latencies(latencies)) = sample.get(times) else {
+    let Some(latencies) = sample.latencies(times) else {
         return LocalFlow::default();
     };
     LocalFlow {
-        bytes: bytes.map_or(0, |bytes| count(sample, bytes)),
+        bytes: bytes.map_or(0, |bytes| sample.count(bytes)),
         total_us: latencies.total(),
         latencies: latencies.steps().collect(),
-    }
-}
-
-fn count(sample: &Sample, measure: Measure) -> u64 {
-    match sample.get(measure) {
-        Some(Value::Count(count)) => *count,
-        _ => 0,
     }
 }
 
