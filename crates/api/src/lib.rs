@@ -15,6 +15,7 @@ pub mod client;
 pub mod documents;
 pub mod events;
 mod idempotency;
+mod peer;
 mod precondition;
 mod problem;
 mod router;
@@ -22,6 +23,7 @@ pub mod server;
 
 pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};
+pub use peer::Peer;
 pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};

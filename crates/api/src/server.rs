@@ -1,7 +1,8 @@
 //! The door: connections in, requests to the router.
 //!
 //! Invariants:
-//! - there are so many connections at most, and each ends when it stands still for too long.
+//! - there are so many connections at most, and each ends when it stands still for too long;
+//! - every request carries the [`Peer`] that it came from.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,14 +11,16 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 
-use crate::{Problem, ProblemKind};
+use crate::{Peer, Problem, ProblemKind};
 
 /// Connections at a time: people, scripts and the other nodes of a cluster. One more waits to be
 /// accepted.
@@ -41,8 +44,9 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
         let has_room = connections.len() < CONNECTIONS_MAX;
         tokio::select! {
             accepted = listener.accept(), if has_room => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, router.clone()));
+                Ok((stream, address)) => {
+                    let peer = Peer { address, node: None };
+                    connections.spawn(converse(stream, peer, router.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept an API connection");
@@ -54,17 +58,19 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     }
 }
 
-async fn converse(stream: TcpStream, router: Router) {
+async fn converse(stream: TcpStream, peer: Peer, router: Router) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(SEND_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(
-            TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(router),
-        );
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // Whatever ended it, there is nobody to tell.
     let _ = connection.await;
 }
