@@ -54,7 +54,8 @@ const TABLE: &[Row] = &[
     row("disk", Kind::Io, &["history"]),
     row("net", Kind::Io, &["engine"]),
     row("metadata", Kind::Io, &["model"]),
-    row("api", Kind::Io, &["model"]),
+    row("tls", Kind::Io, &["model"]),
+    row("api", Kind::Io, &["tls"]),
     row("console", Kind::Io, &[]),
     row(
         "node",

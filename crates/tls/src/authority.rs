@@ -1,0 +1,258 @@
+//! The authority of a cluster: who signs what its machines show each other.
+//!
+//! Invariants:
+//! - an authority signs for its own cluster only;
+//! - what it signs is good for speaking and for answering, and signs nothing itself.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use holdfast_model::{ClusterId, NodeId};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, SerialNumber,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use time::OffsetDateTime;
+
+use crate::files::{self, CredentialsError};
+use crate::identity::NodeIdentity;
+use crate::issued::{Issued, certificate, unreadable};
+use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE};
+
+/// How long an authority is good for, in days: longer than machines live.
+pub const AUTHORITY_DAYS: u64 = 3653;
+/// How long a machine's certificate is good for, in days. A node has a new one when a third of that is left.
+pub const NODE_DAYS: u64 = 365;
+/// By how much clocks of machines may differ.
+const CLOCKS_APART: Duration = Duration::from_secs(60 * 60);
+/// What an authority is called, with its cluster behind it.
+const NAME: &str = "Holdfast cluster ";
+/// How every machine reaches itself.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// For whom a certificate is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The node's number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Host names and addresses, without ports, at which others reach it.
+    pub hosts: Vec<String>,
+}
+
+impl Subject {
+    /// What a certificate for it stands for, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let own = [self.name.as_str()].into_iter().chain(LOCAL);
+        let mut names: Vec<String> = own.map(str::to_owned).collect();
+        names.extend(self.hosts.iter().map(|host| plain(host)));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// A host, as certificates have it: an address without brackets, in one way of writing it.
+fn plain(host: &str) -> String {
+    let bare = host.trim_matches(['[', ']']);
+    let address = bare.parse::<IpAddr>();
+    address.map_or_else(|_| bare.to_owned(), |address| address.to_string())
+}
+
+/// An authority, with its key.
+pub struct Authority {
+    cluster: ClusterId,
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    key_pem: String,
+}
+
+impl Authority {
+    /// Makes the authority of a cluster, in a directory which is made for it.
+    ///
+    /// # Errors
+    /// [`CredentialsError`], if the directory has one already above all.
+    pub fn found(
+        directory: &Path,
+        cluster: ClusterId,
+        now: SystemTime,
+    ) -> Result<Self, CredentialsError> {
+        let path = directory.join(AUTHORITY_FILE);
+        if path.exists() {
+            return Err(CredentialsError::Exists(path));
+        }
+        let key = new_key();
+        let mut params = valid(now, AUTHORITY_DAYS);
+        let name = format!("{NAME}{:032x}", cluster.0);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key);
+        let pem = certificate.expect("what is asked for can be signed").pem();
+        files::make_directory(directory)?;
+        // The key first: without the certificate, it is no authority yet.
+        files::write_new(
+            &directory.join(AUTHORITY_KEY_FILE),
+            &key.serialize_pem(),
+            0o600,
+        )?;
+        files::write_new(&path, &pem, 0o644)?;
+        Self::open(directory)
+    }
+
+    /// Reads an authority.
+    ///
+    /// # Errors
+    /// [`CredentialsError`] if its certificate or its key is not there, or not usable.
+    pub fn open(directory: &Path) -> Result<Self, CredentialsError> {
+        let path = directory.join(AUTHORITY_FILE);
+        let key_path = directory.join(AUTHORITY_KEY_FILE);
+        let (_, cluster) = certificate_of(&path)?;
+        let pem = files::read(&path)?;
+        let key_pem = files::read_key(&key_path)?;
+        let no_key = || CredentialsError::Unreadable {
+            path: key_path.clone(),
+            what: "key",
+        };
+        let key = KeyPair::from_pem(&key_pem).map_err(|_| no_key())?;
+        let own = certificate(&path)?;
+        if !crate::credentials::belong(&own, &key) {
+            return Err(CredentialsError::OtherKey(key_path));
+        }
+        let issuer = Issuer::from_ca_cert_pem(&pem, key).map_err(|_| unreadable(&path))?;
+        Ok(Self {
+            cluster,
+            issuer,
+            pem,
+            key_pem,
+        })
+    }
+
+    /// Whose authority it is.
+    #[must_use]
+    pub const fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// Signs a certificate for a key of a machine, and gives it as PEM.
+    ///
+    /// # Errors
+    /// [`CredentialsError::Name`] if the subject has a name that none can have.
+    pub(crate) fn sign(
+        &self,
+        subject: &Subject,
+        key: &KeyPair,
+        now: SystemTime,
+    ) -> Result<String, CredentialsError> {
+        let mut params = valid(now, NODE_DAYS);
+        let node = NodeIdentity {
+            cluster: self.cluster,
+            node: subject.node,
+        };
+        let name = &subject.name;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        params.use_authority_key_identifier_extension = true;
+        let uri = node.to_string().try_into();
+        params.subject_alt_names = vec![SanType::URI(uri.expect("it is ASCII"))];
+        for name in subject.names() {
+            let entry = match name.parse::<IpAddr>() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) if is_host(&name) => {
+                    let wrong = |_| CredentialsError::Name(name.clone());
+                    SanType::DnsName(name.as_str().try_into().map_err(wrong)?)
+                }
+                Err(_) => return Err(CredentialsError::Name(name)),
+            };
+            params.subject_alt_names.push(entry);
+        }
+        let signed = params.signed_by(key, &self.issuer);
+        Ok(signed.expect("what is asked for can be signed").pem())
+    }
+
+    /// Makes the credentials of another machine, in a directory which is made for them.
+    ///
+    /// # Errors
+    /// [`CredentialsError`], if it has some already above all.
+    pub fn issue(
+        &self,
+        subject: &Subject,
+        directory: &Path,
+        now: SystemTime,
+    ) -> Result<(), CredentialsError> {
+        for name in [AUTHORITY_FILE, crate::NODE_FILE] {
+            let path = directory.join(name);
+            if path.exists() {
+                return Err(CredentialsError::Exists(path));
+            }
+        }
+        let key = new_key();
+        let own = self.sign(subject, &key, now)?;
+        files::make_directory(directory)?;
+        let write = |name, text: &str, mode| files::write_new(&directory.join(name), text, mode);
+        write(AUTHORITY_KEY_FILE, &self.key_pem, 0o600)?;
+        write(AUTHORITY_FILE, &self.pem, 0o644)?;
+        write(crate::NODE_KEY_FILE, &key.serialize_pem(), 0o600)?;
+        write(crate::NODE_FILE, &own, 0o644)
+    }
+}
+
+/// An authority's certificate, and its cluster.
+pub(crate) fn certificate_of(
+    path: &Path,
+) -> Result<(CertificateDer<'static>, ClusterId), CredentialsError> {
+    let no_authority = || CredentialsError::Unreadable {
+        path: path.to_owned(),
+        what: "certificate of a cluster's authority",
+    };
+    let found = certificate(path)?;
+    let issued = Issued::read(&found).ok_or_else(no_authority)?;
+    let cluster = issued.common_name.strip_prefix(NAME);
+    let cluster = cluster.and_then(|it| u128::from_str_radix(it, 16).ok());
+    let anchored = RootCertStore::empty().add(found.clone());
+    anchored.map_err(|_| no_authority())?;
+    Ok((found, ClusterId(cluster.ok_or_else(no_authority)?)))
+}
+
+/// A name that DNS could have.
+fn is_host(name: &str) -> bool {
+    rustls::pki_types::DnsName::try_from(name).is_ok()
+}
+
+/// A new key, on P-256.
+pub(crate) fn new_key() -> KeyPair {
+    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("the system has randomness")
+}
+
+/// A certificate that begins now and is good for so many days.
+fn valid(now: SystemTime, days: u64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.not_before = calendar(now - CLOCKS_APART);
+    params.not_after = calendar(now + Duration::from_secs(days * 24 * 60 * 60));
+    params.serial_number = Some(SerialNumber::from(serial().to_vec()));
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+}
+
+/// A number that no other certificate has: 15 random bytes behind one that keeps it positive.
+fn serial() -> [u8; 16] {
+    let mut bytes = [0x40; 16];
+    let filled = rustix::rand::getrandom(&mut bytes[1..], rustix::rand::GetRandomFlags::empty());
+    let count = filled.expect("the system has randomness");
+    assert!(count == bytes.len() - 1, "up to 256 bytes come whole");
+    bytes
+}
+
+fn calendar(time: SystemTime) -> OffsetDateTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
