@@ -6,6 +6,7 @@
 //! - where nobody has answered, or who has was not the only one that was asked, the error says what each did.
 
 mod access;
+mod connection;
 mod events;
 mod history;
 mod tasks;
@@ -15,13 +16,13 @@ use std::time::Duration;
 
 use axum::http::{Method, Request, StatusCode, header};
 use holdfast_model::host_and_port;
+use holdfast_tls::{ConnectError, Connector};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
@@ -31,8 +32,6 @@ use crate::documents::{
 };
 use crate::{Problem, ProblemKind};
 
-/// How long connecting to one URL may take.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long an answer may take: a little more than a server gives itself.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(65);
 /// How long one to a question may take: servers ask nodes for a second, and the largest volume takes some
@@ -43,16 +42,17 @@ const READ_TIME_MAX_OF_MANY: Duration = Duration::from_secs(4);
 /// Bytes in an answer at most: the largest volume has 16,384 slices.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Where an interface answers: `http://host:port`.
+/// Where an interface answers: `https://host:port`, or `http://host:port` without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiUrl {
+    is_secure: bool,
     host: String,
     port: u16,
 }
 
 /// A text that is no URL of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the URL of an API, such as http://127.0.0.1:7460")]
+#[error("{0:?} is not the URL of an API, such as https://127.0.0.1:7460")]
 pub struct UrlError(String);
 
 impl std::str::FromStr for ApiUrl {
@@ -60,10 +60,16 @@ impl std::str::FromStr for ApiUrl {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let error = || UrlError(text.to_owned());
-        let rest = text.strip_prefix("http://").ok_or_else(error)?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(error)?;
+        let is_secure = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return Err(error()),
+        };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = host_and_port(authority).ok_or_else(error)?;
         Ok(Self {
+            is_secure,
             host: host.to_owned(),
             port,
         })
@@ -72,7 +78,8 @@ impl std::str::FromStr for ApiUrl {
 
 impl fmt::Display for ApiUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "http://{}:{}", self.host, self.port)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(formatter, "{scheme}://{}:{}", self.host, self.port)
     }
 }
 
@@ -110,6 +117,12 @@ pub enum Failure {
     /// The network refused.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    /// It is to be reached over TLS, and nobody is trusted.
+    #[error("no authority is trusted whose certificate it could show")]
+    NoAuthority,
+    /// There is no TLS with it.
+    #[error(transparent)]
+    Tls(#[from] ConnectError),
     /// The connection broke, or what came is no HTTP.
     #[error("the connection broke: {0}")]
     Http(#[from] hyper::Error),
@@ -123,6 +136,7 @@ pub enum Failure {
 pub struct ApiClient {
     urls: Vec<ApiUrl>,
     authorization: Option<String>,
+    connector: Option<Connector>,
     answer_time_max: Duration,
 }
 
@@ -143,8 +157,15 @@ impl ApiClient {
         Self {
             urls,
             authorization,
+            connector: None,
             answer_time_max: ANSWER_TIME_MAX,
         }
+    }
+
+    /// With what it is to trust, and to show, where a URL is `https`.
+    #[must_use]
+    pub fn connecting(self, connector: Option<Connector>) -> Self {
+        Self { connector, ..self }
     }
 
     /// With less patience for an answer.
@@ -435,13 +456,7 @@ impl ApiClient {
         body: Bytes,
         patience: Duration,
     ) -> Result<Answer, Attempt> {
-        let host = url.host.trim_matches(['[', ']']);
-        let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, url.port))).await;
-        let stream = match connected {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(Attempt::NotSent(error.into())),
-            Err(_) => return Err(Attempt::NotSent(Failure::TooSlow)),
-        };
+        let stream = self.connect(url).await.map_err(Attempt::NotSent)?;
         let mut request = Request::builder()
             .method(method)
             .uri(format!("/api/v1{path}"))
@@ -471,7 +486,10 @@ struct Answer {
     body: Bytes,
 }
 
-async fn converse(stream: TcpStream, request: Request<Full<Bytes>>) -> Result<Answer, Failure> {
+async fn converse(
+    stream: Box<dyn connection::Wire>,
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, Failure> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let exchange = async {
         let response = sender.send_request(request).await?;
@@ -608,6 +626,7 @@ mod tests {
             "http://127.0.0.1:7460",
             "http://node-1.example:80",
             "http://[::1]:7460",
+            "https://[::1]:7460",
         ] {
             assert_eq!(text.parse::<ApiUrl>().unwrap().to_string(), text);
             assert_eq!(format!("{text}/").parse::<ApiUrl>(), text.parse());
@@ -615,7 +634,8 @@ mod tests {
         for text in [
             "",
             "127.0.0.1:7460",
-            "https://127.0.0.1:7460",
+            "ftp://127.0.0.1:7460",
+            "https://127.0.0.1",
             "http://127.0.0.1",
             "http://:7460",
             "http://[nonsense]:7460",

@@ -2,22 +2,27 @@
 //!
 //! Invariants:
 //! - there are so many connections at most, and each ends when it stands still for too long;
-//! - every request carries the [`Peer`] that it came from.
+//! - every request carries the [`Peer`] that it came from;
+//! - where the interface speaks TLS, nothing is answered without it but that it is wanted.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use holdfast_tls::{AcceptError, Acceptor};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 
 use crate::{Peer, Problem, ProblemKind};
@@ -29,6 +34,12 @@ pub const CONNECTIONS_MAX: usize = 128;
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take to receive anything of an answer.
 const SEND_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take to shake hands.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long one that speaks no TLS may take to hear that it is wanted, and to leave.
+const TURN_AWAY_TIME_MAX: Duration = Duration::from_secs(1);
+/// How much of what it sends is read meanwhile: what is left unread would take the answer with it.
+const TURN_AWAY_BYTES_MAX: u64 = 64 << 10;
 /// How long a request may take. Making the largest volume takes about 20 s, and 40 s if nodes are slow.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of requests that a connection buffers at most.
@@ -36,8 +47,17 @@ const BUFFER_BYTES_MAX: usize = 16 << 10;
 /// How long the server waits where the process has run out of something, such as open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` to whoever connects, until it is dropped; all connections end with it.
+/// Serves `router` to whoever connects, without TLS, until it is dropped; all connections end with it.
 pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+    serve_over(listener, router, None).await
+}
+
+/// Serves `router` over TLS, or without it if there is nothing to accept it with, until it is dropped; all connections end with it.
+pub async fn serve_over(
+    listener: TcpListener,
+    router: Router,
+    acceptor: Option<Acceptor>,
+) -> Infallible {
     let router = router.layer(middleware::from_fn(within_time));
     let mut connections = JoinSet::new();
     loop {
@@ -45,8 +65,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
         tokio::select! {
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, address)) => {
-                    let peer = Peer { address, node: None };
-                    connections.spawn(converse(stream, peer, router.clone()));
+                    connections.spawn(admit(stream, address, router.clone(), acceptor.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept an API connection");
@@ -58,7 +77,55 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     }
 }
 
-async fn converse(stream: TcpStream, peer: Peer, router: Router) {
+async fn admit(stream: TcpStream, address: SocketAddr, router: Router, acceptor: Option<Acceptor>) {
+    let Some(acceptor) = acceptor else {
+        let node = None;
+        return converse(stream, Peer { address, node }, router).await;
+    };
+    match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
+        Ok(Ok((stream, node))) => {
+            let node = node.map(|node| node.0);
+            converse(stream, Peer { address, node }, router).await;
+        }
+        Ok(Err(AcceptError::Plain(stream))) => {
+            tracing::debug!(%address, "an API connection without TLS");
+            // Whoever does not wait for it is not told.
+            let _ = timeout(TURN_AWAY_TIME_MAX, turn_away(stream)).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%address, %error, "accept an API connection by TLS"),
+        Err(_) => {}
+    }
+}
+
+/// Tells in plain words that TLS is wanted.
+async fn turn_away(mut stream: TcpStream) -> std::io::Result<()> {
+    let problem = Problem::new(
+        ProblemKind::Invalid,
+        "this port speaks TLS, and nothing else",
+    )
+    .hint(
+        "say https:// instead of http://, and name the cluster's authority: --ca, or HOLDFAST_CA",
+    );
+    let body = serde_json::to_string(&problem).expect("documents are valid JSON");
+    let head = format!(
+        "HTTP/1.1 {} Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
+        problem.status,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = stream.take(TURN_AWAY_BYTES_MAX);
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+    peer: Peer,
+    router: Router,
+) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
@@ -76,7 +143,7 @@ async fn converse(stream: TcpStream, peer: Peer, router: Router) {
 }
 
 async fn within_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(REQUEST_TIME_MAX, next.run(request)).await {
+    match timeout(REQUEST_TIME_MAX, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Problem::new(ProblemKind::Unavailable, "the answer took too long")
             .hint(

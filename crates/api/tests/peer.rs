@@ -1,9 +1,16 @@
-//! What a request knows of who sent it.
+//! What a request knows of who sent it, over TLS and without.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
+use std::path::Path;
+use std::time::SystemTime;
+
 use axum::routing::get;
-use axum::{Extension, Router};
-use holdfast_api::{Peer, server};
+use axum::{Extension, Json, Router};
+use holdfast_api::client::Failure;
+use holdfast_api::documents::{Task, TaskList};
+use holdfast_api::{ApiClient, ClientError, Peer, server};
+use holdfast_model::{ClusterId, NodeId};
+use holdfast_tls::{Acceptor, Authority, ConnectError, Connector, Credentials, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,4 +34,88 @@ async fn a_request_carries_the_address_that_it_came_from() {
     stream.read_to_string(&mut answer).await.unwrap();
     let own = stream.local_addr().unwrap();
     assert!(answer.ends_with(&format!("\r\n\r\n{own} None")), "{answer}");
+}
+
+/// An answer of the interface that says who asks.
+async fn task(Extension(peer): Extension<Peer>) -> Json<TaskList> {
+    let tasks = peer.node.map(|node| Task {
+        id: format!("node-{node}"),
+        ..example()
+    });
+    Json(TaskList {
+        tasks: tasks.into_iter().collect(),
+        next: None,
+    })
+}
+
+fn example() -> Task {
+    serde_json::from_str(r#"{"id":"","kind":"scrub","subject":"s"}"#).unwrap()
+}
+
+fn node(directory: &Path, number: u16) -> Credentials {
+    let subject = Subject {
+        node: NodeId(number),
+        name: format!("n{number}"),
+        hosts: Vec::new(),
+    };
+    let path = directory.join(format!("n{number}"));
+    let authority = Authority::open(directory).unwrap();
+    authority.issue(&subject, &path, SystemTime::now()).unwrap();
+    Credentials::read(&path).unwrap()
+}
+
+#[tokio::test]
+async fn over_tls_a_node_is_known_and_who_is_not_trusted_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, other) = (directory.path().join("a"), directory.path().join("b"));
+    for path in [&ours, &other] {
+        Authority::found(path, ClusterId(1), SystemTime::now()).unwrap();
+    }
+    let (one, two, stranger) = (node(&ours, 1), node(&ours, 2), node(&other, 3));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/tasks", get(task));
+    let served = server::serve_over(listener, router, Some(Acceptor::new(&one)));
+    tokio::spawn(served);
+    let url = || vec![format!("https://{address}").parse().unwrap()];
+    let ask = async |connector: Option<Connector>| {
+        let client = ApiClient::new(url(), None).connecting(connector);
+        client.tasks().await
+    };
+    let known = ask(Some(Connector::of_machine(&two))).await.unwrap();
+    assert_eq!(known.tasks[0].id, "node-2");
+    let anybody = Connector::of_authority(&ours.join("authority.pem")).unwrap();
+    assert!(ask(Some(anybody)).await.unwrap().tasks.is_empty());
+    let untrusted = ask(Some(Connector::of_machine(&stranger))).await;
+    let Err(ClientError::Unreachable(why)) = untrusted else {
+        panic!("{untrusted:?}");
+    };
+    assert!(matches!(why[0].1, Failure::Tls(ConnectError::Untrusted)));
+    let nobody = ask(None).await;
+    let Err(ClientError::Unreachable(why)) = nobody else {
+        panic!("{nobody:?}");
+    };
+    assert!(matches!(why[0].1, Failure::NoAuthority));
+    // Without TLS one is told what is wanted.
+    let plain = ApiClient::new(vec![format!("http://{address}").parse().unwrap()], None);
+    match plain.tasks().await {
+        Err(ClientError::Problem(problem)) => {
+            assert!(problem.detail.contains("speaks TLS"), "{problem}");
+            assert!(problem.hint.unwrap().contains("https://"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who connects and says nothing keeps nobody out for longer than a handshake may take.
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_does_not_come_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    Authority::found(directory.path(), ClusterId(1), SystemTime::now()).unwrap();
+    let acceptor = Acceptor::new(&node(directory.path(), 1));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::serve_over(listener, Router::new(), Some(acceptor)));
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    assert_eq!(silent.read(&mut [0]).await.unwrap(), 0, "it is hung up");
 }

@@ -5,13 +5,9 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{
-    ANSWER_BYTES_MAX, ApiClient, ApiUrl, CONNECT_TIME_MAX, ClientError, Failure, READ_TIME_MAX,
-    Tried,
-};
+use super::{ANSWER_BYTES_MAX, ApiClient, ApiUrl, ClientError, Failure, READ_TIME_MAX, Tried};
 use crate::Problem;
 use crate::documents::Event;
 
@@ -49,9 +45,7 @@ impl ApiClient {
         url: &ApiUrl,
         last: Option<&str>,
     ) -> Result<Result<Incoming, Problem>, Failure> {
-        let host = url.host.trim_matches(['[', ']']);
-        let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, url.port))).await;
-        let stream = connected.map_err(|_| Failure::TooSlow)??;
+        let stream = self.connect(url).await?;
         let mut request = Request::get("/api/v1/events")
             .header(header::HOST, format!("{}:{}", url.host, url.port))
             .header(header::ACCEPT, "text/event-stream");
