@@ -8,6 +8,7 @@ use holdfast_api::{ApiClient, ClientError};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
+use holdfast_tls::Connector;
 use tokio::task::JoinSet;
 
 use crate::Controller;
@@ -31,9 +32,16 @@ impl Answer for LocalHistory {
     }
 }
 
+/// Who asks a node, over TLS with what is known and shown by `connector`; `None` where nobody knows where its interface answers.
+pub(crate) fn client_of(node: &NodeRecord, connector: Option<&Connector>) -> Option<ApiClient> {
+    let url: ApiUrl = node.api.parse().ok()?;
+    Some(ApiClient::new(vec![url], None).connecting(connector.cloned()))
+}
+
 /// What each of these nodes answers within [`REPORT_TIME_MAX`]. What another one answers in its place does not count.
 pub(crate) async fn ask_each<'a, T: Answer, F>(
     nodes: impl Iterator<Item = &'a NodeRecord>,
+    connector: Option<&Connector>,
     ask: impl Fn(ApiClient) -> F,
 ) -> Vec<T>
 where
@@ -41,10 +49,10 @@ where
 {
     let mut asked = JoinSet::new();
     for node in nodes {
-        let Ok(url) = node.api.parse::<ApiUrl>() else {
+        let Some(client) = client_of(node, connector) else {
             continue;
         };
-        let (number, answer) = (node.node.0, ask(ApiClient::new(vec![url], None)));
+        let (number, answer) = (node.node.0, ask(client));
         asked.spawn(async move {
             let answer = tokio::time::timeout(REPORT_TIME_MAX, answer).await.ok()?;
             answer.ok().filter(|answer| answer.node() == number)

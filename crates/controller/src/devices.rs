@@ -7,11 +7,12 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdfast_api::client::{ApiUrl, ClientError};
+use holdfast_api::client::ClientError;
 use holdfast_api::documents::{DeviceChange, DeviceList, LocalReport};
 use holdfast_api::{ApiClient, Problem, ProblemKind};
 use holdfast_model::record::NodeRecord;
 
+use crate::asking::client_of;
 use crate::members::find;
 use crate::reports::{REPORT_TIME_MAX, Whose, whose};
 use crate::trust::Change;
@@ -104,12 +105,10 @@ impl Controller {
         if own.is_some_and(|own| whose(&own, &record) == Whose::Registered) {
             return Ok(Node::Here);
         }
-        let url: Option<ApiUrl> = record.api.parse().ok();
-        let url = url.ok_or_else(|| {
+        let client = client_of(&record, self.connector.as_ref()).ok_or_else(|| {
             let detail = format!("nobody knows where the API of {name} answers");
             Problem::new(ProblemKind::Unavailable, detail).hint("start the node")
         })?;
-        let client = ApiClient::new(vec![url], None);
         Ok(Node::There(client, Box::new(record)))
     }
 }

@@ -97,7 +97,7 @@ impl Controller {
             }
             self.history_here(subject, question.clone()).await.ok()
         };
-        let others = ask_each(others, |client| {
+        let others = ask_each(others, self.connector.as_ref(), |client| {
             let question = question.clone();
             async move { client.local_history(&question).await }
         });

@@ -53,7 +53,7 @@ impl Controller {
         }
         let told = list.as_ref().map(|(told, _)| *told);
         let records = list.map(|(_, records)| records).unwrap_or_default();
-        let ask = Reports::collect(&records, own.clone());
+        let ask = Reports::collect(&records, own.clone(), self.connector.as_ref());
         let reports = self.looks.unseen(ask).await;
         let is_asked = |record: &NodeRecord| {
             let own = own.as_ref();

@@ -52,6 +52,7 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{Record, VOLUMES_PREFIX, VolumeRecord};
 use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_tls::Connector;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -96,6 +97,8 @@ pub struct Controller {
     cluster: ClusterId,
     desk: Arc<Desk>,
     local: Option<watch::Receiver<LocalReport>>,
+    /// With what other nodes are asked over TLS.
+    connector: Option<Connector>,
     kept: Option<Kept>,
     /// Where orders about the devices of the node in this process go.
     devices: Option<ChangeDevices>,
@@ -140,6 +143,7 @@ impl Controller {
             cluster,
             desk,
             local,
+            connector: None,
             kept: None,
             devices: None,
             history: None,
@@ -150,6 +154,12 @@ impl Controller {
             known_nodes: KnownNodes::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
+    }
+
+    /// With what it trusts other nodes by, and shows them, where they are to be asked over TLS.
+    #[must_use]
+    pub fn connecting(self, connector: Option<Connector>) -> Self {
+        Self { connector, ..self }
     }
 
     /// With what the node in this process keeps of stalls, and counts.

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use holdfast_api::ApiClient;
-use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
     LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions,
@@ -21,8 +20,11 @@ use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_tls::Connector;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use crate::asking::client_of;
 
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
@@ -140,13 +142,14 @@ impl Reports {
     pub(crate) async fn collect(
         nodes: impl IntoIterator<Item = &NodeRecord>,
         mut local: Option<LocalReport>,
+        connector: Option<&Connector>,
     ) -> Self {
         let mut asked = JoinSet::new();
         let mut answers = Vec::new();
         for node in nodes {
             match local.take_if(|local| whose(local, node) == Whose::Registered) {
                 Some(local) => answers.push((local, true)),
-                None => drop(asked.spawn(ask(node.clone()))),
+                None => drop(asked.spawn(ask(node.clone(), client_of(node, connector)))),
             }
         }
         let mut last = Instant::now();
@@ -444,10 +447,8 @@ impl Reports {
     }
 }
 
-async fn ask(node: NodeRecord) -> Option<(LocalReport, bool)> {
-    let url: ApiUrl = node.api.parse().ok()?;
-    let client = ApiClient::new(vec![url], None);
-    let report = tokio::time::timeout(REPORT_TIME_MAX, client.local())
+async fn ask(node: NodeRecord, client: Option<ApiClient>) -> Option<(LocalReport, bool)> {
+    let report = tokio::time::timeout(REPORT_TIME_MAX, client?.local())
         .await
         .ok()?
         .ok()?;
@@ -548,10 +549,10 @@ mod tests {
         let record = record();
         let starting = report(0, 7);
         for other in [starting, report(9, 8)] {
-            let reports = Reports::collect([&record], Some(other)).await;
+            let reports = Reports::collect([&record], Some(other), None).await;
             assert_eq!(reports.absence(NodeId(1)), Some(Absence::Down));
         }
-        let reports = Reports::collect([&record], Some(report(4, 7))).await;
+        let reports = Reports::collect([&record], Some(report(4, 7)), None).await;
         assert_eq!(reports.absence(NodeId(1)), None);
     }
 

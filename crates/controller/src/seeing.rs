@@ -100,7 +100,8 @@ impl Controller {
         let mut own = self.report();
         let rejected = own.take_if(|own| own.rejected.is_some());
         let asked = own.as_ref().map(|own| NodeId(own.node));
-        let reports = Reports::collect(inventory.nodes.values(), own).await;
+        let reports =
+            Reports::collect(inventory.nodes.values(), own, self.connector.as_ref()).await;
         Ok((inventory, reports.asked_at(asked).beside(rejected)))
     }
 

@@ -15,6 +15,7 @@ use holdfast_api::documents::{
 };
 use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_model::{NodeId, VolumeId};
+use holdfast_tls::Connector;
 use tokio::sync::watch;
 
 use crate::asking::{ask_each, silent};
@@ -70,7 +71,7 @@ impl Controller {
         let local = self.node_here().ok();
         let local = local.filter(|_| self.registered_here(inventory).is_some());
         let local = local.map(|(report, kept)| kept.answer(&report, question));
-        let answers = collect(inventory, local, question).await;
+        let answers = collect(inventory, self.connector.as_ref(), local, question).await;
         Ok(document(inventory, &answers, volume, query.limit))
     }
 }
@@ -78,16 +79,16 @@ impl Controller {
 /// Asks all nodes; `local` is what the one in this process answers.
 async fn collect(
     inventory: &Inventory,
+    connector: Option<&Connector>,
     local: Option<LocalStalls>,
     query: StallQuery,
 ) -> BTreeMap<NodeId, LocalStalls> {
     let here = local.as_ref().map(|local| NodeId(local.node));
     let others = inventory.nodes.values();
     let others = others.filter(|node| Some(node.node) != here);
-    let answers = ask_each(
-        others,
-        |client| async move { client.local_stalls(query).await },
-    );
+    let answers = ask_each(others, connector, |client| async move {
+        client.local_stalls(query).await
+    });
     let answers = answers.await.into_iter().chain(local);
     answers
         .map(|answer| (NodeId(answer.node), answer))

@@ -205,6 +205,7 @@ impl Machines {
                  [portal]\nlisten = \"{address}:{portal}\"\n\
                  [peers]\nlisten = \"{address}:{peers}\"\n\
                  [api]\nlisten = \"{address}:{api}\"\n\
+                 [security]\noff = true\n\
                  [[devices]]\npath = \"{device}\"\nfile_bytes = {DEVICE_BYTES}\n",
                 peers = api + 100,
                 device = self.device(place).display(),

@@ -105,6 +105,7 @@ fn replace_all(demo: &mut Demo, loads: &[HostLoad], old: &Path) -> Result<()> {
             } else {
                 demo.stop_node(node)?;
             }
+            do_without_tls(demo, node, true)?;
             demo.start_node_by(node, &new).map(drop)
         })?;
         volumes_come_and_go(demo, node)?;
@@ -126,7 +127,9 @@ fn replace_all(demo: &mut Demo, loads: &[HostLoad], old: &Path) -> Result<()> {
             &format!("{node} is given the old version again"),
             |demo| {
                 demo.stop_node(node)?;
+                do_without_tls(demo, node, false)?;
                 refuses(demo, node, old)?;
+                do_without_tls(demo, node, true)?;
                 demo.start_node_by(node, &new).map(drop)
             },
         )?;
@@ -190,6 +193,21 @@ fn volumes_come_and_go(demo: &mut Demo, node: &str) -> Result<()> {
     }
     let _: Value = cli::json(&api, &["volume", "delete", "some", "--yes", "--force"])?;
     Ok(())
+}
+
+/// What stands in a node's file for a version that wants to be told so, and is not known to those before.
+const WITHOUT_TLS: &str = "\n# Of the upgrade.\n[security]\noff = true\n";
+
+/// Says in a node's file that it does without TLS, or no more, unless the old version has said already how it is.
+fn do_without_tls(demo: &Demo, node: &str, is_said: bool) -> Result<()> {
+    let path = demo.path(node).join("node.toml");
+    let text = std::fs::read_to_string(&path)?;
+    let bare = text.replace(WITHOUT_TLS, "");
+    if bare.contains("[security]") {
+        return Ok(());
+    }
+    let added = if is_said { WITHOUT_TLS } else { "" };
+    Ok(std::fs::write(&path, bare + added)?)
 }
 
 /// The old program refuses the node's devices with words that help, and leaves them as they are.

@@ -90,7 +90,7 @@ fn a_device_of_a_newer_version_is_refused() -> Result<()> {
          portal.listen = \"127.0.0.1:0\"\nportal.advertise = \"127.0.0.1:1\"\n\
          peers.listen = \"127.0.0.1:0\"\npeers.advertise = \"127.0.0.1:1\"\n\
          api.listen = \"127.0.0.1:0\"\napi.advertise = \"127.0.0.1:1\"\n\
-         metadata.addresses = [\"127.0.0.1:1\"]\n[[devices]]\npath = \"{device}\"\n"
+         metadata.addresses = [\"127.0.0.1:1\"]\nsecurity.off = true\n[[devices]]\npath = \"{device}\"\n"
     );
     fs::write(&config, text)?;
     let config = config.to_str().context("a path in UTF-8")?;

@@ -9,11 +9,13 @@ use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
+use holdfast_tls::{Connector, Credentials};
 
 use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
 use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
+use crate::commands::security::SecurityCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
 use crate::manual::ManArguments;
@@ -35,7 +37,7 @@ pub(crate) struct Global {
     /// Print exactly one JSON value
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Where the cluster's API answers; several are tried in turn [default: http://127.0.0.1:7460]
+    /// Where the cluster's API answers; several are tried in turn [default: http://127.0.0.1:7460, https with --ca or --credentials]
     // Read when it is needed: what is in the environment is no matter of those who do not ask an API.
     #[arg(
         long,
@@ -45,19 +47,38 @@ pub(crate) struct Global {
         value_delimiter = ','
     )]
     api: Vec<String>,
+    /// The certificate of the cluster's authority, by which its nodes are known over https
+    #[arg(
+        long,
+        global = true,
+        env = "HOLDFAST_CA",
+        value_name = "FILE",
+        hide_env_values = true
+    )]
+    ca: Option<PathBuf>,
+    /// The credentials of a node, by which it may administer its cluster: its certificate is shown
+    #[arg(
+        long,
+        global = true,
+        env = "HOLDFAST_CREDENTIALS",
+        value_name = "DIR",
+        hide_env_values = true
+    )]
+    credentials: Option<PathBuf>,
 }
 
-/// Where the demo's API answers if nothing else is said.
+/// Where the demo's API answers if nothing else is said, without TLS, and over it where it is said whom to trust.
 const API_DEFAULT: &str = "http://127.0.0.1:7460";
+const API_DEFAULT_TRUSTED: &str = "https://127.0.0.1:7460";
 
 impl Global {
     /// Where the API answers; ends the process if that makes no sense. An empty variable counts as none.
     pub(crate) fn api(&self) -> Vec<ApiUrl> {
         let named = self.api.iter().map(|url| url.trim());
         let is_none = named.clone().all(str::is_empty);
-        let urls = named
-            .filter(|_| !is_none)
-            .chain(is_none.then_some(API_DEFAULT));
+        let trusts = named_path(self.ca.as_ref()).or(named_path(self.credentials.as_ref()));
+        let default = trusts.map_or(API_DEFAULT, |_| API_DEFAULT_TRUSTED);
+        let urls = named.filter(|_| !is_none).chain(is_none.then_some(default));
         let urls = urls.map(|url| {
             url.parse().unwrap_or_else(|error: UrlError| {
                 let what = format!("--api, or HOLDFAST_API: {error}");
@@ -66,6 +87,24 @@ impl Global {
         });
         urls.collect()
     }
+
+    /// What the API is trusted by, and shown; ends the process if it cannot be read. An empty variable counts as none.
+    pub(crate) fn connector(&self) -> Option<Connector> {
+        let read = if let Some(directory) = named_path(self.credentials.as_ref()) {
+            Credentials::read(directory)
+                .map(|credentials| Connector::of_machine(&credentials))
+                .map_err(|error| format!("--credentials, or HOLDFAST_CREDENTIALS: {error}"))
+        } else {
+            let file = named_path(self.ca.as_ref())?;
+            Connector::of_authority(file).map_err(|error| format!("--ca, or HOLDFAST_CA: {error}"))
+        };
+        Some(read.unwrap_or_else(|what| usage(None, ErrorKind::ValueValidation, &what)))
+    }
+}
+
+/// A path that is given and not empty.
+fn named_path(path: Option<&PathBuf>) -> Option<&PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,6 +192,11 @@ pub(crate) enum Command {
     /// node and every member of etcd answers, and nobody is in maintenance. It changes nothing. It ends with 0 if the next node may be taken, or all nodes
     /// run this version; with 3 if that would take something from hosts, or these versions do not run side by side; with 1 if it could not be found out.
     UpgradeCheck,
+    /// Make a cluster's authority and the credentials of its machines, for TLS
+    Security {
+        #[command(subcommand)]
+        command: SecurityCommand,
+    },
     /// Print what a shell needs to complete the words of this program
     ///
     /// For bash into `/usr/share/bash-completion/completions/holdfast`, for zsh into a file `_holdfast` in a directory of `fpath`, for

@@ -11,6 +11,7 @@ pub(crate) mod initiator;
 pub(crate) mod node;
 mod protection;
 mod scrub;
+pub(crate) mod security;
 pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;
@@ -38,5 +39,5 @@ fn client(global: &Global) -> ApiClient {
             "HOLDFAST_TOKEN: a token has letters, digits and signs, no spaces and no line breaks",
         ),
     });
-    ApiClient::new(global.api(), token.as_deref())
+    ApiClient::new(global.api(), token.as_deref()).connecting(global.connector())
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use holdfast_api::client::Failure as ApiFailure;
 use holdfast_api::{ClientError, Problem, ProblemKind};
+use holdfast_tls::ConnectError;
 
 /// A command has failed.
 #[derive(Debug)]
@@ -122,6 +124,10 @@ impl From<ClientError> for Failure {
             ClientError::Problem(problem) => {
                 return problem.clone().into();
             }
+            ClientError::Unreachable(why) if why.iter().any(|(_, why)| is_trust(why)) => {
+                "--ca, or HOLDFAST_CA, names the certificate of the cluster's authority: authority.pem among the credentials of each \
+                 of its machines; on one of them --credentials, or HOLDFAST_CREDENTIALS, names those"
+            }
             ClientError::Unreachable(_) => {
                 "is the cluster running? `holdfast demo` starts one here; --api, or HOLDFAST_API, \
                  names another"
@@ -131,6 +137,14 @@ impl From<ClientError> for Failure {
         let kind = ProblemKind::Unavailable;
         Problem::new(kind, error).hint(hint).into()
     }
+}
+
+/// Whether nobody is trusted, or somebody else.
+fn is_trust(why: &ApiFailure) -> bool {
+    matches!(
+        why,
+        ApiFailure::NoAuthority | ApiFailure::Tls(ConnectError::Untrusted)
+    )
 }
 
 #[cfg(test)]

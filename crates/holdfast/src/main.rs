@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         Command::Recover { command } => recover::run(&output, &command),
         Command::UpgradeCheck => within_runtime(commands::upgrade_check::run(&global, &output)),
         Command::Completions { shell } => manual::complete(shell, &output),
+        Command::Security { command } => commands::security::run(&output, command),
         Command::Man(arguments) => manual::run(&arguments, &output),
     };
     match done {

@@ -11,6 +11,8 @@ fn holdfast(arguments: &[&str]) -> Output {
         .args(arguments)
         .env_remove("HOLDFAST_API")
         .env_remove("HOLDFAST_TOKEN")
+        .env_remove("HOLDFAST_CA")
+        .env_remove("HOLDFAST_CREDENTIALS")
         .output()
         .unwrap()
 }
@@ -253,7 +255,7 @@ fn node_config(folder: &Path, device: &Path) -> String {
     format!(
         "cluster = \"00000000000000000000000000000007\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
          [portal]\n{endpoint}[peers]\n{endpoint}[api]\n{endpoint}\
-         [metadata]\naddresses = [\"127.0.0.1:9\"]\n[[devices]]\npath = \"{}\"\n",
+         [metadata]\naddresses = [\"127.0.0.1:9\"]\n[security]\noff = true\n[[devices]]\npath = \"{}\"\n",
         folder.display(),
         device.display()
     )
@@ -279,6 +281,60 @@ fn a_device_that_cannot_be_used_is_told_by_its_path_with_what_to_do() {
         assert!(!talk.contains("DiskId"), "{talk}");
         assert_eq!(std::fs::read(&device).unwrap(), contents);
     }
+}
+
+#[test]
+fn a_node_without_credentials_does_not_start_and_says_how_to_make_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("small");
+    std::fs::write(&device, [7; 16]).unwrap();
+    let text = node_config(folder.path(), &device).replace("off = true", "");
+    let config = folder.path().join("node.toml");
+    std::fs::write(&config, &text).unwrap();
+    let config = config.to_str().unwrap();
+    let talk = fails(&["node", "--config", config]);
+    let place = folder.path().join("tls").display().to_string();
+    assert!(talk.contains(&format!("no credentials in {place}")), "{talk}");
+    assert!(talk.contains("holdfast security found --config"), "{talk}");
+    assert!(talk.contains("off = true"), "{talk}");
+    let found = ["security", "found", "--config", config];
+    let output = holdfast(&found);
+    assert_eq!(output.status.code(), Some(0), "{}", self::talk(&output));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("none yet"), "{shown}");
+    assert!(fails(&found).contains("is there already"));
+    // With them, it gets as far as its device.
+    let talk = fails(&["node", "--config", config]);
+    assert!(talk.contains("error: devices: "), "{talk}");
+    let shown = json(&["security", "show", "--config", config]);
+    assert_eq!(shown["cluster"], "00000000000000000000000000000007");
+    assert_eq!(shown["node"]["node"], 1);
+    // Another machine's, by its file or by what is told.
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, text.replace("node = 1", "node = 2")).unwrap();
+    let (other, out) = (other.to_str().unwrap(), folder.path().join("of-2"));
+    let out = out.to_str().unwrap();
+    let issue = ["security", "issue", "--config", config, "--out", out];
+    let of_file = [&issue[..], &["--for", other]].concat();
+    let shown = json(&of_file);
+    assert_eq!(shown["node"]["node"], 2);
+    assert!(fails(&of_file).contains("is there already"));
+    let out = folder.path().join("of-3").display().to_string();
+    let told = ["--node", "3", "--name", "n3", "--address", "192.0.2.3"];
+    let shown = json(&[&issue[..5], &[&out], &told].concat());
+    let names = shown["node"]["names"].as_array().unwrap();
+    assert!(names.contains(&"192.0.2.3".into()), "{shown}");
+    // Whoever has another node's does not get by with them.
+    std::fs::write(config, text.replace("node = 1", "node = 4")).unwrap();
+    let talk = fails(&["node", "--config", config]);
+    assert!(talk.contains("not of") && talk.contains("hint: "), "{talk}");
+}
+
+/// A command that succeeds, and its document.
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = holdfast(&[&["--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", talk(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Three runs of ports of which nobody listens on the first, so that the demo gets past them.

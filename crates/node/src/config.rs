@@ -7,6 +7,7 @@
 mod budgets;
 mod cluster;
 pub mod etcd;
+mod security;
 pub mod witness;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ use serde::{Deserialize, Serialize};
 use self::budgets::{CACHE_BYTES_MAX_MAX, HISTORY_BYTES_MAX_MIN, LOG_BYTES_MAX_MIN};
 use self::etcd::{EtcdSection, InvalidEtcd};
 
+pub use self::cluster::cluster_id;
+pub use self::security::SecurityConfig;
+
 pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig};
 
 /// Bytes of a configuration file at most.
@@ -31,7 +35,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Letters in a name at most; it stands in log lines and tables.
 const NAME_LENGTH_MAX: usize = 63;
 /// Nodes of a cluster.
-const NODE_MAX: u16 = 64;
+pub const NODE_MAX: u16 = 64;
 /// Devices of a node: five groups of eight.
 const DEVICES_MAX: usize = 40;
 /// A node's configuration.
@@ -62,6 +66,9 @@ pub struct NodeConfig {
     /// The etcd of the cluster's own machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdSection>,
+    /// Its TLS.
+    #[serde(default, skip_serializing_if = "SecurityConfig::is_default")]
+    pub security: SecurityConfig,
     /// What drives its devices.
     #[serde(default, skip_serializing_if = "DiskDriver::is_auto")]
     pub disk_driver: DiskDriver,
@@ -333,6 +340,9 @@ impl NodeConfig {
             return Err(Invalid::FailureDomain(domain.clone()));
         }
         absolute("directory", &self.directory)?;
+        if let Some(directory) = &self.security.directory {
+            absolute("security.directory", directory)?;
+        }
         self.metadata_source()?;
         if let Some(section) = &self.etcd {
             section.check_others(&self.name, self.own_addresses())?;

@@ -396,6 +396,7 @@ fn the_document_has_all_keys_and_no_others() {
     let mut told: Vec<String> = names.map(str::to_owned).collect();
     let sections = [
         "portal", "peers", "api", "metadata", "etcd", "devices", "cache", "history", "log",
+        "security",
     ];
     let mut known = keys::<NodeConfig>("");
     known.retain(|key| !sections.contains(&key.as_str()));
@@ -415,4 +416,33 @@ fn the_document_has_all_keys_and_no_others() {
             "{key}"
         );
     }
+}
+
+#[test]
+fn there_is_tls_unless_the_file_says_otherwise() {
+    let config = config();
+    assert_eq!(config.api_scheme(), "https");
+    assert_eq!(config.credentials(), config.directory.join("tls"));
+    let subject = config.subject();
+    assert_eq!((subject.node, &subject.name), (config.node, &config.name));
+    assert!(
+        subject.hosts.contains(&"n1.example".to_owned()),
+        "{subject:?}"
+    );
+    assert!(
+        !subject.hosts.contains(&"0.0.0.0".to_owned()),
+        "{subject:?}"
+    );
+    let with = |section: &str| format!("{TEXT}\n[security]\n{section}\n");
+    let off: NodeConfig = toml::from_str(&with("off = true")).unwrap();
+    assert_eq!((off.api_scheme(), off.check()), ("http", Ok(())));
+    assert_eq!(toml::from_str::<NodeConfig>(&off.to_toml()).unwrap(), off);
+    let named: NodeConfig = toml::from_str(&with("directory = \"/etc/holdfast/tls\"")).unwrap();
+    assert_eq!(named.credentials(), Path::new("/etc/holdfast/tls"));
+    let relative = error_of(&with("directory = \"tls\""));
+    assert!(
+        relative.contains("security.directory: tls is not an absolute path"),
+        "{relative}"
+    );
+    assert!(error_of(&with("of = true")).contains("unknown field `of`"));
 }

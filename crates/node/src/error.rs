@@ -7,6 +7,7 @@ use holdfast_disk::{OpenErrorReason, StartError};
 use holdfast_engine::OpenFailure;
 use holdfast_net::BindError;
 use holdfast_store::OpenError;
+use holdfast_tls::CredentialsError;
 
 use crate::config::{ConfigError, Invalid};
 use crate::directory::ClaimError;
@@ -27,6 +28,20 @@ pub enum NodeError {
     /// Its directory cannot be had.
     #[error(transparent)]
     Directory(#[from] ClaimError),
+    /// It has no credentials.
+    #[error(
+        "there are no credentials in {}, and without them a node does not start\n\n\
+         hint: `holdfast security found --config FILE`, with this node's file, makes the cluster's authority there, once, on one of \
+         its machines; `holdfast security issue` makes the credentials of the others from it; a node that is to do without TLS \
+         says so: off = true in the section [security] of its file", directory.display()
+    )]
+    NoCredentials {
+        /// Where they are to be.
+        directory: PathBuf,
+    },
+    /// Its credentials cannot be used.
+    #[error("security: {0}")]
+    Credentials(CredentialsError),
     /// It cannot log.
     #[error("write {}: {source}", path.display())]
     Log {

@@ -35,6 +35,7 @@ mod reactor;
 mod report;
 mod room;
 mod run;
+mod security;
 mod services;
 mod signals;
 mod stalls;

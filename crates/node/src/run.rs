@@ -42,6 +42,7 @@ use crate::predecessor;
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
 use crate::room::RoomWatch;
+use crate::security::Security;
 use crate::services::{ApiParts, Services};
 use crate::signals::Signals;
 use crate::{clock, limits};
@@ -107,6 +108,7 @@ fn run_logged<A: Api>(
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
+    let security = Security::begin(config)?;
     limits::prepare(portal_limits.connections_max + PEER_CONNECTIONS_MAX)?;
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;
@@ -122,7 +124,13 @@ fn run_logged<A: Api>(
         .enable_all()
         .build_local(LocalOptions::default())?;
     let mut left_out = None;
-    let ended = runtime.block_on(serve(config, api, network, make_api, &mut left_out));
+    let ended = runtime.block_on(serve(
+        config,
+        (api, security),
+        network,
+        make_api,
+        &mut left_out,
+    ));
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
@@ -136,7 +144,7 @@ fn run_logged<A: Api>(
 /// why the first device that could not be opened was not.
 async fn serve<A: Api>(
     config: &NodeConfig,
-    api: Listener,
+    (api, security): (Listener, Option<Security>),
     network: Network,
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
     left_out: &mut Option<NodeError>,
@@ -148,7 +156,13 @@ async fn serve<A: Api>(
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let services = Services::start(config, api, told, (desk.clone(), looker), make_api)?;
+    let services = Services::start(
+        config,
+        (api, security),
+        told,
+        (desk.clone(), looker),
+        make_api,
+    )?;
     reporter.follow(services.metadata, services.members);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {
@@ -273,7 +287,7 @@ fn engine_config(
         failure_domain: config.failure_domain.clone(),
         portal: config.portal.advertised(),
         peer: config.peers.advertised(),
-        api: format!("http://{}", config.api.advertised()),
+        api: format!("{}://{}", config.api_scheme(), config.api.advertised()),
         devices: (0..).zip(found).map(geometry).collect(),
         create: None,
         machine: machine::identify(&config.directory, config.peers.advertise.is_none())?,

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
+use holdfast_api::{Api, server};
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
 use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
+use holdfast_tls::Connector;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
@@ -32,6 +33,7 @@ use crate::history::{self, FrameSender, HistoryDesk};
 use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
+use crate::security::Security;
 use crate::stalls::{self, Ledger, StallSender};
 
 /// What a node's API is made from.
@@ -53,6 +55,8 @@ pub struct ApiParts {
     pub history: HistoryDesk,
     /// Where orders about its devices go.
     pub devices: DeviceDesk,
+    /// What it trusts other nodes by, and shows them; none where there is to be no TLS.
+    pub connector: Option<Connector>,
 }
 
 /// The data path's end of what runs beside it. Dropping it ends the threads.
@@ -76,7 +80,7 @@ impl Services {
     /// The operating system has no thread or descriptor to give, or the API's port is taken.
     pub(crate) fn start<A: Api>(
         config: &NodeConfig,
-        listener: Listener,
+        (listener, security): (Listener, Option<Security>),
         report: watch::Receiver<LocalReport>,
         (devices, looker): (DeviceDesk, Looker),
         make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
@@ -105,6 +109,7 @@ impl Services {
             metrics,
             history,
             devices: devices.clone(),
+            connector: security.as_ref().map(Security::connector),
         };
         drop(within);
         let metadata = status.clone();
@@ -122,7 +127,7 @@ impl Services {
                 }
             });
         })?;
-        let stop_api = start_api(for_api, listener, move || make_api(parts))?;
+        let stop_api = start_api(for_api, listener, security, move || make_api(parts))?;
         Ok(Self {
             session,
             metadata,
@@ -144,6 +149,7 @@ fn keep_history(config: &NodeConfig, metrics: &Metrics) -> io::Result<(FrameSend
 fn start_api<A: Api>(
     runtime: Runtime,
     listener: TcpListener,
+    security: Option<Security>,
     make_api: impl FnOnce() -> A + Send + 'static,
 ) -> io::Result<oneshot::Sender<()>> {
     let (stop, stopped) = oneshot::channel::<()>();
@@ -151,9 +157,14 @@ fn start_api<A: Api>(
         runtime.block_on(async {
             let router = holdfast_api::router(Arc::new(make_api()));
             let router = holdfast_console::with_console(router);
+            let acceptor = security.as_ref().map(Security::acceptor);
+            if let Some(security) = security {
+                // It ends with the runtime.
+                drop(tokio::spawn(security.keep()));
+            }
             tokio::select! {
                 _ = stopped => {}
-                never = holdfast_api::server::serve(listener, router) => match never {},
+                never = server::serve_over(listener, router, acceptor) => match never {},
             }
         });
     })?;

@@ -205,6 +205,16 @@ impl Authority {
     }
 }
 
+/// What the certificate of a cluster's authority says, and the cluster.
+///
+/// # Errors
+/// [`CredentialsError`] if the file has none.
+pub fn authority_in(path: &Path) -> Result<(Issued, ClusterId), CredentialsError> {
+    let (found, cluster) = certificate_of(path)?;
+    let issued = Issued::read(&found).ok_or_else(|| unreadable(path))?;
+    Ok((issued, cluster))
+}
+
 /// An authority's certificate, and its cluster.
 pub(crate) fn certificate_of(
     path: &Path,

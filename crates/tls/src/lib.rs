@@ -21,7 +21,7 @@ mod handshake;
 mod identity;
 mod issued;
 
-pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject};
+pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in};
 pub use credentials::{Credentials, Renewal};
 pub use files::CredentialsError;
 pub use handshake::{AcceptError, Acceptor, ConnectError, Connector};

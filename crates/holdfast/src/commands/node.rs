@@ -29,12 +29,14 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             metrics,
             history,
             devices,
+            connector,
         } = parts;
         if let Some((session, directory)) = founding {
             let controller = Controller::new(cluster, session, None);
             tokio::spawn(found::found(controller, directory, report.clone()));
         }
         let controller = Controller::new(cluster, session, Some(report))
+            .connecting(connector)
             .keeping(stalls, move |report| metrics.text(report))
             .telling_history(move |subject, query| {
                 let history = history.clone();

@@ -12,7 +12,7 @@ use holdfast_model::{ClusterId, NodeId, Tier};
 use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::config::{
     CACHE_BYTES_MAX, CacheConfig, DeviceConfig, DiskDriver, Endpoint, HistoryConfig, LogConfig,
-    MetadataConfig, NodeConfig,
+    MetadataConfig, NodeConfig, SecurityConfig,
 };
 use holdfast_node::etcd::DATA_DIRECTORY;
 use serde::{Deserialize, Serialize};
@@ -338,6 +338,10 @@ impl Layout {
                 },
             },
             etcd: None,
+            security: SecurityConfig {
+                directory: None,
+                off: true,
+            },
             disk_driver: DiskDriver::Auto,
             devices: vec![device],
             cache: CacheConfig {

@@ -30,6 +30,14 @@ fn before(short: Option<ClusterId>) -> String {
 /// Reads an id as a person writes it.
 ///
 /// # Errors
+/// Why it is not 32 hexadecimal digits, for people.
+pub fn cluster_id(text: &str) -> Result<ClusterId, String> {
+    parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads an id as a person writes it.
+///
+/// # Errors
 /// [`InvalidClusterId`] if it is not 32 hexadecimal digits.
 fn parse(text: &str) -> Result<ClusterId, InvalidClusterId> {
     let is_hex = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -28,7 +28,7 @@ use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, Tier, VolumeId};
 use holdfast_node::ApiParts;
 use holdfast_node::config::{
     CacheConfig, DeviceConfig, DiskDriver, Endpoint, HistoryConfig, LogConfig, MetadataConfig,
-    NodeConfig,
+    NodeConfig, SecurityConfig,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::{Builder, Runtime};
@@ -144,6 +144,10 @@ impl Bench {
                 ..MetadataConfig::default()
             },
             etcd: None,
+            security: SecurityConfig {
+                directory: None,
+                off: true,
+            },
             disk_driver: DiskDriver::Auto,
             devices: vec![DeviceConfig {
                 path: directory.join("device"),

@@ -1,0 +1,98 @@
+//! The node's credentials: read before it does anything else, and renewed in time.
+//!
+//! Invariants:
+//! - a node without credentials does not start, unless its configuration says that it is to do without TLS;
+//! - a certificate that cannot be renewed is told of every day, and shown for as long as it is good.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use holdfast_tls::{
+    AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, Renewal, Subject,
+};
+use tokio::time::sleep;
+
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+
+/// How often it is looked whether the certificate is to be renewed.
+const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A node's side of TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Security {
+    credentials: Credentials,
+    subject: Subject,
+}
+
+impl Security {
+    /// The node's credentials, by its configuration; none where that says that there is to be no TLS.
+    pub(crate) fn begin(config: &NodeConfig) -> Result<Option<Self>, NodeError> {
+        if config.security.off {
+            tracing::warn!(
+                "security.off: there is no TLS, and what is said to this node and by it can be read and changed on its way"
+            );
+            return Ok(None);
+        }
+        let directory = config.credentials();
+        let subject = config.subject();
+        let now = SystemTime::now();
+        let read = Credentials::of_node(&directory, config.cluster, &subject, now);
+        let (credentials, renewal) = read.map_err(|error| refused(error, directory))?;
+        tell(&renewal);
+        Ok(Some(Self {
+            credentials,
+            subject,
+        }))
+    }
+
+    pub(crate) fn acceptor(&self) -> Acceptor {
+        Acceptor::new(&self.credentials)
+    }
+
+    pub(crate) fn connector(&self) -> Connector {
+        Connector::of_machine(&self.credentials)
+    }
+
+    /// Renews the certificate whenever that is due.
+    pub(crate) async fn keep(self) {
+        loop {
+            sleep(RENEWAL_PERIOD).await;
+            match self.credentials.renew(&self.subject, SystemTime::now()) {
+                Ok(renewal) => tell(&renewal),
+                Err(error) => tracing::error!(
+                    "renew this node's certificate, good for another {}: {error}",
+                    left(&self.credentials.issued())
+                ),
+            }
+        }
+    }
+}
+
+fn refused(error: CredentialsError, directory: PathBuf) -> NodeError {
+    match error {
+        CredentialsError::Missing(path) if path.ends_with(AUTHORITY_FILE) => {
+            NodeError::NoCredentials { directory }
+        }
+        error => NodeError::Credentials(error),
+    }
+}
+
+fn tell(renewal: &Renewal) {
+    if let Renewal::Renewed(issued) = renewal {
+        let Issued {
+            names, fingerprint, ..
+        } = issued;
+        let names = names.join(", ");
+        tracing::info!(
+            "a new certificate for this node, good for {}: for {names}; SHA-256 {fingerprint}",
+            left(issued)
+        );
+    }
+}
+
+/// How long a certificate is good for, in words.
+fn left(issued: &Issued) -> String {
+    let left = issued.not_after.duration_since(SystemTime::now());
+    format!("{} days", left.unwrap_or_default().as_secs() / 86_400)
+}
