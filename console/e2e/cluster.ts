@@ -38,6 +38,8 @@ export class Cluster {
         `${port + 20}`,
         '--device-size',
         '4GiB',
+        // A browser would have to be told whom to trust.
+        '--insecure',
       ],
       { stdio: 'ignore' },
     );

@@ -27,6 +27,8 @@ pub fn run(arguments: &[&str]) -> Result<Output> {
         .args(arguments)
         .env_remove("HOLDFAST_API")
         .env_remove("HOLDFAST_TOKEN")
+        .env_remove("HOLDFAST_CA")
+        .env_remove("HOLDFAST_CREDENTIALS")
         .output()
         .with_context(|| format!("run holdfast {arguments:?}"))
 }

@@ -59,6 +59,8 @@ pub struct DemoOptions {
     pub volumes: Vec<&'static str>,
     /// Whether `--metadata etcd`.
     pub etcd: bool,
+    /// Whether its APIs speak TLS; earlier binaries know none, and need not be told.
+    pub tls: bool,
     /// Another binary than the one under test.
     pub program: Option<PathBuf>,
 }
@@ -72,6 +74,7 @@ impl Default for DemoOptions {
             cache: Some("16MiB"),
             volumes: vec!["demo:4GiB:mirror2"],
             etcd: false,
+            tls: false,
             program: None,
         }
     }
@@ -177,6 +180,8 @@ impl Demo {
             .args(self.arguments())
             .env_remove("HOLDFAST_API")
             .env_remove("HOLDFAST_TOKEN")
+            .env_remove("HOLDFAST_CA")
+            .env_remove("HOLDFAST_CREDENTIALS")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -215,6 +220,9 @@ impl Demo {
         }
         for volume in &self.options.volumes {
             option("volume", (*volume).to_owned());
+        }
+        if !self.options.tls && self.options.program.is_none() {
+            arguments.push("--insecure".to_owned());
         }
         arguments
     }

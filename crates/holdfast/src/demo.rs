@@ -14,6 +14,7 @@
 //! - a parent that ends cleanly leaves no process behind.
 
 mod claim;
+mod credentials;
 mod file;
 mod layout;
 mod node;
@@ -81,6 +82,9 @@ pub(crate) struct DemoOptions {
     /// The program, for --metadata etcd [default: etcd in PATH]
     #[arg(long, value_name = "PROGRAM")]
     etcd: Option<PathBuf>,
+    /// Do without TLS: what is said to the APIs can be read and changed on its way
+    #[arg(long)]
+    insecure: bool,
     /// Erase what an earlier demo has left in the directory, and begin anew
     #[arg(long)]
     fresh: bool,

@@ -294,7 +294,10 @@ fn a_node_without_credentials_does_not_start_and_says_how_to_make_them() {
     let config = config.to_str().unwrap();
     let talk = fails(&["node", "--config", config]);
     let place = folder.path().join("tls").display().to_string();
-    assert!(talk.contains(&format!("no credentials in {place}")), "{talk}");
+    assert!(
+        talk.contains(&format!("no credentials in {place}")),
+        "{talk}"
+    );
     assert!(talk.contains("holdfast security found --config"), "{talk}");
     assert!(talk.contains("off = true"), "{talk}");
     let found = ["security", "found", "--config", config];

@@ -14,7 +14,7 @@ pub(crate) struct DemoFile {
     pub(crate) api: String,
     /// What the API wants to see; nothing for now.
     pub(crate) token: Option<String>,
-    /// The authority of the API's certificate; none for now.
+    /// The certificate of the authority by which the APIs are known; none without TLS.
     pub(crate) ca: Option<String>,
     /// The nodes, in order.
     pub(crate) nodes: Vec<DemoNode>,

@@ -77,6 +77,7 @@ pub(crate) struct Layout {
     metadata: MetadataKind,
     etcd: Option<PathBuf>,
     cache_bytes: u64,
+    is_insecure: bool,
 }
 
 impl Layout {
@@ -93,6 +94,7 @@ impl Layout {
             metadata: MetadataKind::Embedded,
             etcd: None,
             cache_bytes: CACHE_BYTES_MAX,
+            is_insecure: false,
         }
     }
 
@@ -124,6 +126,25 @@ impl Layout {
             cache_bytes,
             ..self
         }
+    }
+
+    /// Without TLS, if that is said.
+    pub(crate) fn insecure(self, is_insecure: bool) -> Self {
+        Self {
+            is_insecure,
+            ..self
+        }
+    }
+
+    /// Where the parent's credentials are, and what its clients trust; none without TLS.
+    pub(crate) fn credentials(&self) -> Option<PathBuf> {
+        (!self.is_insecure).then(|| self.directory.join("tls"))
+    }
+
+    /// The URL of an API of the demo.
+    pub(crate) fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.is_insecure { "http" } else { "https" };
+        format!("{scheme}://{address}")
     }
 
     /// What keeps the metadata.
@@ -340,7 +361,7 @@ impl Layout {
             etcd: None,
             security: SecurityConfig {
                 directory: None,
-                off: true,
+                off: self.is_insecure,
             },
             disk_driver: DiskDriver::Auto,
             devices: vec![device],
@@ -352,11 +373,6 @@ impl Layout {
             directory,
         }
     }
-}
-
-/// The URL of an API at `address`.
-pub(crate) fn url(address: SocketAddr) -> String {
-    format!("http://{address}")
 }
 
 fn local(port: u16) -> SocketAddr {
@@ -383,6 +399,13 @@ mod tests {
         assert_eq!(config.check(), Ok(()));
         assert_eq!(config.devices[0].path, Path::new("/d/n3/device"));
         assert_eq!(config.failure_domain, None);
+        assert_eq!(layout.url(layout.node_api(last)), "https://127.0.0.1:7463");
+        assert_eq!(config.credentials(), Path::new("/d/n3/tls"));
+        assert_eq!(layout.credentials().as_deref(), Some(Path::new("/d/tls")));
+        let layout = layout.insecure(true);
+        assert_eq!(layout.credentials(), None);
+        assert_eq!(layout.url(layout.api()), "http://127.0.0.1:7460");
+        assert!(layout.node_config(ClusterId(7), last, 1 << 30).security.off);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use holdfast_node::config::NodeConfig;
 use holdfast_node::directory::replace_file;
 use tokio::time::sleep;
 
-use super::layout::{Layout, url};
+use super::layout::Layout;
 use super::process::{self, Process};
 use crate::failure::Failure;
 
@@ -84,7 +84,7 @@ impl DemoProcess {
                 text(&config_path)?,
             ],
             portal: layout.node_portal(node).to_string(),
-            api: url(layout.node_api(node)),
+            api: layout.url(layout.node_api(node)),
             pid: 0,
             process: None,
             child: None,

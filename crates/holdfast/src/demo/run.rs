@@ -13,19 +13,20 @@ use holdfast_controller::Controller;
 use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, NodeId};
 use holdfast_stdx::Count;
+use holdfast_tls::AUTHORITY_FILE;
 use rustix::process::Signal;
 use tokio::time::{Instant, interval, sleep};
 
 use super::claim::Claim;
 use super::file::{DemoFile, DemoVolume};
-use super::layout::{Layout, NODES_MAX, url};
+use super::layout::{Layout, NODES_MAX};
 use super::node::{DemoProcess, NodeEvent, running};
 use super::patience::Patience;
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
 use super::summary::summary;
-use super::{DemoOptions, ports, process, stop};
+use super::{DemoOptions, credentials, ports, process, stop};
 use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -67,7 +68,8 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     let cluster = marked.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
-    let services = Services::start(&settings.layout, cluster).await?;
+    let own = credentials::prepare(&settings.layout, cluster)?;
+    let services = Services::start(&settings.layout, cluster, own).await?;
     if let Err(failure) = check_volumes(
         &services.controller(),
         &settings.volumes,
@@ -284,10 +286,13 @@ impl Demo {
     }
 
     fn file(&self, volumes: Vec<DemoVolume>) -> DemoFile {
+        let layout = &self.settings.layout;
+        let trusted = layout.credentials();
+        let trusted = trusted.map(|it| it.join(AUTHORITY_FILE).display().to_string());
         DemoFile {
-            api: url(self.settings.layout.api()),
+            api: layout.url(layout.api()),
             token: None,
-            ca: None,
+            ca: trusted,
             nodes: self.nodes.iter().map(DemoProcess::document).collect(),
             volumes,
         }

@@ -14,6 +14,7 @@ use holdfast_metadata::server::{self as metadata_server, Door};
 use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::ClusterId;
 use holdfast_node::etcd::{LOG_FILE, Plan, Supervisor};
+use holdfast_tls::{Acceptor, Connector, Credentials};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -32,6 +33,7 @@ const ETCD_POLL: Duration = Duration::from_millis(50);
 pub(crate) struct Services {
     store: Keeper,
     cluster: ClusterId,
+    connector: Option<Connector>,
     patience: Patience,
     _servers: JoinSet<Infallible>,
 }
@@ -57,23 +59,31 @@ impl Keeper {
 
 impl Services {
     /// Opens the metadata and begins to serve.
-    pub(crate) async fn start(layout: &Layout, cluster: ClusterId) -> Result<Self, Failure> {
+    pub(crate) async fn start(
+        layout: &Layout,
+        cluster: ClusterId,
+        own: Option<Credentials>,
+    ) -> Result<Self, Failure> {
         let api = ports::listen(&layout.api_use()).await?;
         let mut servers = JoinSet::new();
         let store = match layout.metadata_kind() {
             MetadataKind::Embedded => open(layout, cluster, &mut servers).await?,
             MetadataKind::Etcd => start_etcd(layout, cluster).await?,
         };
-        let controller = Controller::new(cluster, store.session(), None);
+        let connector = own.as_ref().map(Connector::of_machine);
+        let controller =
+            Controller::new(cluster, store.session(), None).connecting(connector.clone());
         let is_etcd = layout.metadata_kind() == MetadataKind::Etcd;
         let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
         let founding = patience.wait("to make the cluster", async || controller.found().await);
         founding.await?;
         let router = with_console(router(Arc::new(controller)));
-        servers.spawn(api_server::serve(api, router));
+        let acceptor = own.as_ref().map(Acceptor::new);
+        servers.spawn(api_server::serve_over(api, router, acceptor));
         Ok(Self {
             store,
             cluster,
+            connector,
             patience,
             _servers: servers,
         })
@@ -81,7 +91,7 @@ impl Services {
 
     /// A control plane for the parent itself.
     pub(crate) fn controller(&self) -> Controller {
-        Controller::new(self.cluster, self.store.session(), None)
+        Controller::new(self.cluster, self.store.session(), None).connecting(self.connector.clone())
     }
 
     /// How its metadata is waited for.

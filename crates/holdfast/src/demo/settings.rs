@@ -186,7 +186,7 @@ pub(crate) fn settle(
     }
     let layout = Layout::new(directory, nodes, portal, api).grouping(each);
     let layout = layout.keeping(metadata, options.etcd.clone());
-    let layout = layout.caching(options.cache.0);
+    let layout = layout.caching(options.cache.0).insecure(options.insecure);
     Ok(Settings {
         layout,
         device_bytes,

@@ -54,12 +54,18 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
             node.portal
         ));
     }
-    let api = if file.api == "http://127.0.0.1:7460" {
-        String::new()
-    } else {
-        format!(" --api {}", file.api)
-    };
-    text.push_str(&format!("look at it  holdfast status{api}\n"));
+    match &file.ca {
+        // Paths of a demo may have what a shell takes for something else.
+        Some(ca) => text.push_str(&format!(
+            "look at it  export HOLDFAST_API={} HOLDFAST_CA='{}'\n            holdfast status\n",
+            file.api,
+            ca.replace('\'', "'\\''")
+        )),
+        None if file.api == "http://127.0.0.1:7460" => {
+            text.push_str("look at it  holdfast status\n");
+        }
+        None => text.push_str(&format!("look at it  holdfast status --api {}\n", file.api)),
+    }
     text.push_str(&format!("            {}/ in a browser\n", file.api));
     text.push_str("stop it     Ctrl-C\n");
     text
