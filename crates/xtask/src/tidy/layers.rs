@@ -38,6 +38,7 @@ const TABLE: &[Row] = &[
     row("model", Kind::Pure, &["stdx"]),
     row("format", Kind::Pure, &["model"]),
     row("history", Kind::Pure, &["model"]),
+    row("identity", Kind::Pure, &["model"]),
     row("wire", Kind::Pure, &["model"]),
     row("scsi", Kind::Pure, &["model"]),
     row("iscsi", Kind::Pure, &["scsi"]),
@@ -55,7 +56,7 @@ const TABLE: &[Row] = &[
     row("net", Kind::Io, &["engine"]),
     row("metadata", Kind::Io, &["model"]),
     row("tls", Kind::Io, &["model"]),
-    row("api", Kind::Io, &["tls"]),
+    row("api", Kind::Io, &["identity", "tls"]),
     row("console", Kind::Io, &[]),
     row(
         "node",
@@ -79,6 +80,7 @@ const TABLE: &[Row] = &[
 
 /// Packages from outside that pure crates may use: each works without `std` and without I/O.
 const PURE_EXTERNALS: &[&str] = &[
+    "argon2",
     "blake3",
     "bytes",
     "crc-fast",
