@@ -9,6 +9,7 @@ mod access;
 mod connection;
 mod events;
 mod history;
+mod identity;
 mod tasks;
 
 use std::fmt;

@@ -16,6 +16,7 @@ mod access;
 mod devices;
 mod events;
 mod history;
+mod identity;
 mod local;
 mod members;
 mod metadata;
@@ -32,6 +33,11 @@ pub use history::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
     HistoryQuery, HistorySubject, Latency, Level, LocalFlow, LocalHistory, LocalHistoryPoint,
     LocalHistoryQuery, LocalNodeMeasures, NodeMeasures, UnknownSubject,
+};
+pub use identity::{
+    AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit,
+    PasswordChange, SessionCreate, Token, TokenCreate, TokenCreated, TokenList, User, UserChange,
+    UserCreate, UserList,
 };
 pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,

@@ -15,6 +15,7 @@ pub mod client;
 pub mod documents;
 pub mod events;
 mod idempotency;
+mod identities;
 mod peer;
 mod precondition;
 mod problem;
@@ -23,6 +24,7 @@ pub mod server;
 
 pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};
+pub use identities::{Answer, Door, Identities, LoggedIn, Shown};
 pub use peer::Peer;
 pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};

@@ -79,6 +79,24 @@ pub enum ProblemKind {
     /// The request's body is not declared to be JSON.
     #[serde(rename = "urn:holdfast:problem:not-json")]
     NotJson,
+    /// Who asks is not known: nothing was shown, or what was shown is nobody's, or holds no more.
+    #[serde(rename = "urn:holdfast:problem:unauthenticated")]
+    Unauthenticated,
+    /// Who asks may not.
+    #[serde(rename = "urn:holdfast:problem:forbidden")]
+    Forbidden,
+    /// Too many passwords were tried in vain. The header `Retry-After` says how many seconds to wait.
+    #[serde(rename = "urn:holdfast:problem:too-many-attempts")]
+    TooManyAttempts,
+    /// There is no user of that name.
+    #[serde(rename = "urn:holdfast:problem:no-such-user")]
+    NoSuchUser,
+    /// There is a user of that name already.
+    #[serde(rename = "urn:holdfast:problem:user-exists")]
+    UserExists,
+    /// There is no token of that id.
+    #[serde(rename = "urn:holdfast:problem:no-such-token")]
+    NoSuchToken,
     /// A mistake of this program.
     #[serde(rename = "urn:holdfast:problem:internal")]
     Internal,
@@ -90,7 +108,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 29] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
@@ -112,6 +130,12 @@ impl ProblemKind {
         Self::NoSuchMethod,
         Self::TooLong,
         Self::NotJson,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::TooManyAttempts,
+        Self::NoSuchUser,
+        Self::UserExists,
+        Self::NoSuchToken,
         Self::Internal,
         Self::Other,
     ];
@@ -123,11 +147,14 @@ impl ProblemKind {
             | Self::NoSuchInitiator
             | Self::NoSuchNode
             | Self::NoSuchTask
+            | Self::NoSuchUser
+            | Self::NoSuchToken
             | Self::NoNode
             | Self::NoSuchResource => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::Refused
             | Self::VolumeExists
+            | Self::UserExists
             | Self::VolumeInUse
             | Self::VolumeShrinks
             | Self::TooFewNodes
@@ -138,6 +165,9 @@ impl ProblemKind {
             Self::Unavailable | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::TooManyAttempts => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal | Self::Other => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -166,6 +196,12 @@ impl ProblemKind {
             Self::NoSuchMethod => "no-such-method",
             Self::TooLong => "too-long",
             Self::NotJson => "not-json",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::TooManyAttempts => "too-many-attempts",
+            Self::NoSuchUser => "no-such-user",
+            Self::UserExists => "user-exists",
+            Self::NoSuchToken => "no-such-token",
             Self::Internal => "internal",
             Self::Other => "other",
         }
@@ -194,6 +230,12 @@ impl ProblemKind {
             Self::NoSuchMethod => "no such method",
             Self::TooLong => "the request is too long",
             Self::NotJson => "the request is not JSON",
+            Self::Unauthenticated => "who asks is not known",
+            Self::Forbidden => "not allowed",
+            Self::TooManyAttempts => "too many attempts",
+            Self::NoSuchUser => "no such user",
+            Self::UserExists => "the user exists",
+            Self::NoSuchToken => "no such token",
             Self::Internal | Self::Other => "a mistake of this program",
         }
     }
@@ -221,6 +263,9 @@ pub struct Problem {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// How many seconds to wait before it is tried again, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
 }
 
 impl Problem {
@@ -235,6 +280,7 @@ impl Problem {
             detail: detail.to_string(),
             instance: None,
             hint: None,
+            retry_after_seconds: None,
         }
     }
 
@@ -260,7 +306,16 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.kind.status(), Json(&self)).into_response();
         let content = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, content);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, content);
+        if self.kind == ProblemKind::Unauthenticated {
+            // RFC 9110, section 11.6.1.
+            let scheme = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         response.extensions_mut().insert(Answered(self));
         response
     }
@@ -268,7 +323,7 @@ impl IntoResponse for Problem {
 
 /// The problem that a response is made of, for whoever knows of which request it is.
 #[derive(Clone)]
-struct Answered(Problem);
+pub(crate) struct Answered(pub(crate) Problem);
 
 /// Problems say of which request they are.
 pub(crate) async fn with_instance(request: Request, next: Next) -> Response {

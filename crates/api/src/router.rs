@@ -3,9 +3,12 @@
 mod access;
 mod answers;
 mod events;
+mod guard;
 mod history;
+mod identity;
 mod metrics;
 mod page;
+mod permissions;
 mod tagged;
 mod tasks;
 mod volumes;
@@ -30,7 +33,7 @@ use crate::documents::{
     Status,
 };
 use crate::problem::with_instance;
-use crate::{Api, Conditional, EntityTag, Precondition, Problem, ProblemKind};
+use crate::{Api, Conditional, Door, EntityTag, Precondition, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -80,7 +83,21 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         history::device_history,
         history::tier_history,
         history::local_history,
-        metrics::metrics
+        metrics::metrics,
+        identity::session,
+        identity::log_in,
+        identity::log_out,
+        identity::change_password,
+        identity::users,
+        identity::user,
+        identity::create_user,
+        identity::change_user,
+        identity::remove_user,
+        identity::tokens,
+        identity::create_token,
+        identity::revoke_token,
+        identity::audit,
+        identity::local_audit
     ),
     components(schemas(Problem))
 )]
@@ -94,8 +111,8 @@ pub fn openapi() -> String {
         .expect("the document is valid JSON")
 }
 
-/// Everything under `/api/v1`, answered by `api`.
-pub fn router<A: Api>(api: Arc<A>) -> Router {
+/// Everything under `/api/v1`, answered by `api`, for whom `door` lets through.
+pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
     let v1 = Router::new()
         .route("/openapi.json", get(document))
         .route("/status", get(status::<A>))
@@ -140,6 +157,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         )
         .route("/stalls", get(stalls::<A>))
         .merge(histories())
+        .merge(identity::routes(door.clone()))
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))
@@ -150,6 +168,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(door, guard::guard))
         .layer(middleware::from_fn(with_instance))
         .with_state(api)
 }

@@ -2,6 +2,9 @@
 //! what it was asked.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
+#[path = "interface/guard.rs"]
+mod guard;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,8 +20,8 @@ use holdfast_api::documents::{
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{
-    Api, ApiClient, ClientError, Conditional, EntityTag, Keyed, Precondition, Problem, ProblemKind,
-    openapi, router, server,
+    Api, ApiClient, ClientError, Conditional, Door, EntityTag, Keyed, Precondition, Problem,
+    ProblemKind, openapi, router, server,
 };
 use holdfast_model::Policy;
 use holdfast_model::record::Secret;
@@ -377,7 +380,7 @@ async fn start(api: Remembering) -> (ApiUrl, Arc<Remembering>) {
         .parse()
         .unwrap();
     let api = Arc::new(api);
-    tokio::spawn(server::serve(listener, router(api.clone())));
+    tokio::spawn(server::serve(listener, router(api.clone(), Door::Open)));
     (url, api)
 }
 

@@ -115,6 +115,13 @@ impl SessionsRecord {
         self.sessions.len() < before
     }
 
+    /// One goes on after its user's password was changed by it. It ends when it would have.
+    pub fn renew(&mut self, id: &str, now_ms: u64) {
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) {
+            session.began_ms = now_ms;
+        }
+    }
+
     /// Ends those of a user, but the one that is named.
     pub fn end_of(&mut self, user: &str, but: Option<&str>) {
         let stays = |session: &SessionRecord| {
@@ -200,6 +207,9 @@ mod tests {
         };
         accounts.change_user("bob", change, 26).unwrap();
         assert_eq!(sessions.caller_of(&accounts, shown(&one), 27), None);
+        sessions.renew(&one.id, 26);
+        let caller = sessions.caller_of(&accounts, shown(&one), 27).unwrap();
+        assert_eq!(caller.expires_ms, Some(ends), "renewed, and not longer");
         // Nor is it that of another user of the same name.
         accounts.remove_user("bob").unwrap();
         assert_eq!(sessions.caller_of(&accounts, shown(&one), 28), None);

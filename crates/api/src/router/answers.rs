@@ -13,6 +13,9 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 fn meaning(status: &str) -> &'static str {
     match status {
         "400" => "The request is not valid",
+        "401" => "Who asks is not known",
+        "403" => "Who asks may not",
+        "429" => "Too many passwords were tried in vain",
         "404" => "There is no such thing",
         "409" => "It cannot be done as things are",
         "412" => "It is not as the request says that it is, and was not changed",
@@ -35,7 +38,7 @@ fn problem(status: &str) -> Response {
 }
 
 /// What every route may answer.
-const ALWAYS: [&str; 3] = ["500", "503", "default"];
+const ALWAYS: [&str; 5] = ["401", "403", "500", "503", "default"];
 
 fn responses(statuses: &[&str]) -> BTreeMap<String, RefOr<Response>> {
     let all = statuses.iter().chain(&ALWAYS);
@@ -69,6 +72,8 @@ answers! {
     OfOrder: "400" "404" "409";
     /// Of a change by a document.
     OfChange: "400" "404" "409" "413" "415";
+    /// Where a password is shown.
+    OfLogin: "400" "409" "413" "415" "429";
     /// Of a creation, which may bear a key.
     OfCreation: "400" "404" "409" "413" "415" "422";
     /// The same, of what has a tag.

@@ -1,0 +1,298 @@
+//! Who may do what, and who has done what. What a password or a token is goes in, or out once, and never again.
+
+use holdfast_identity::{Role, Scope};
+use holdfast_model::record::Secret;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// What a login asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionCreate {
+    /// The user's name.
+    pub name: String,
+    /// The password.
+    #[schema(value_type = String, write_only)]
+    pub password: Secret,
+}
+
+/// Who asks, as the interface knows that one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Identity {
+    /// What kind of somebody it is.
+    pub kind: IdentityKind,
+    /// The user's name, or what the token is called; for a node its number.
+    pub name: String,
+    /// What that one may at most.
+    #[schema(value_type = RoleName)]
+    pub role: Role,
+    /// For what part of the interface.
+    #[schema(value_type = ScopeName)]
+    pub scope: Scope,
+    /// Until when that holds: milliseconds since 1970 (UTC); null without an end.
+    pub expires_ms: Option<u64>,
+}
+
+/// How somebody has shown who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IdentityKind {
+    /// By a login.
+    User,
+    /// By a token.
+    Token,
+    /// By a node's certificate.
+    Node,
+    /// Not at all: security is off, and everybody may everything.
+    Anybody,
+}
+
+/// The change of one's own password.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordChange {
+    /// The present one.
+    #[schema(value_type = String, write_only)]
+    pub current: Secret,
+    /// The new one: at least 12 letters.
+    #[schema(value_type = String, write_only)]
+    pub new: Secret,
+}
+
+/// The users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UserList {
+    /// By name.
+    pub users: Vec<User>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// What that one may.
+    #[schema(value_type = RoleName)]
+    pub role: Role,
+    /// Whether nobody may log in as this user.
+    pub disabled: bool,
+    /// When the user was made: milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// When the password was last changed: milliseconds since 1970 (UTC).
+    pub password_changed_ms: u64,
+    /// Logins that hold.
+    pub sessions: u32,
+}
+
+/// The user that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserCreate {
+    /// The name: 1 to 64 of `a`-`z`, `0`-`9`, `.`, `_`, `-` and `@`.
+    pub name: String,
+    /// What that one may.
+    #[schema(value_type = RoleName)]
+    pub role: Role,
+    /// The password: at least 12 letters, at most 256 bytes.
+    #[schema(value_type = String, write_only)]
+    pub password: Secret,
+}
+
+/// What becomes of a user; what is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct UserChange {
+    /// What that one may from now on.
+    #[schema(value_type = Option<RoleName>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Whether nobody may log in as this user; logins end with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+    /// The new password; logins end with the old one.
+    #[schema(value_type = Option<String>, write_only)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+}
+
+/// The tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    /// By id.
+    pub tokens: Vec<Token>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A token, with which a program shows who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// What names it: what the token itself begins with, after `hft_`.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// What its holder may.
+    #[schema(value_type = RoleName)]
+    pub role: Role,
+    /// For what part of the interface.
+    #[schema(value_type = ScopeName)]
+    pub scope: Scope,
+    /// Who made it.
+    pub created_by: String,
+    /// When: milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// Until when it holds: milliseconds since 1970 (UTC).
+    pub expires_ms: u64,
+}
+
+/// The token that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCreate {
+    /// What people will call it: 1 to 64 letters.
+    pub name: String,
+    /// What its holder may: no more than who makes it.
+    #[schema(value_type = RoleName)]
+    pub role: Role,
+    /// For what part of the interface; unless it is said, for all.
+    #[serde(default = "everything")]
+    #[schema(value_type = ScopeName)]
+    pub scope: Scope,
+    /// How long it holds, in seconds: 60 to 157680000 (five years).
+    pub lifetime_seconds: u64,
+}
+
+fn everything() -> Scope {
+    Scope::Everything
+}
+
+/// A token that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenCreated {
+    /// What is on record.
+    pub token: Token,
+    /// The token itself, for `Authorization: Bearer`. It is told this once.
+    #[schema(value_type = String)]
+    pub secret: Secret,
+}
+
+/// What somebody may do at most. Each may what those before it may.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "the schema of what is another type here")]
+pub(crate) enum RoleName {
+    /// Looks at everything but users, tokens, and what others have done.
+    Viewer,
+    /// Runs the cluster: volumes, hosts, devices, maintenance.
+    Operator,
+    /// Changes settings, nodes, and who may do what.
+    Administrator,
+}
+
+/// For what part of the interface a token is.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "the schema of what is another type here")]
+pub(crate) enum ScopeName {
+    /// All of it.
+    Everything,
+    /// Volumes and hosts.
+    Volumes,
+    /// `/metrics`.
+    Metrics,
+}
+
+/// Entries of the audit log that are told at most.
+pub const AUDIT_MAX: u32 = 1000;
+
+/// Which entries of the audit log are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AuditQuery {
+    /// How many at most, the newest first: 1 to 1000.
+    #[param(default = 100, minimum = 1, maximum = 1000)]
+    pub limit: u32,
+    /// None from before that: milliseconds since 1970 (UTC).
+    #[param(default = 0)]
+    pub since_ms: u64,
+}
+
+impl Default for AuditQuery {
+    fn default() -> Self {
+        Self {
+            limit: 100,
+            since_ms: 0,
+        }
+    }
+}
+
+/// What was done, and tried, through the interface of all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditList {
+    /// The newest first.
+    pub entries: Vec<AuditEntry>,
+    /// The nodes that did not answer, by name: what was done through them is missing.
+    pub silent: Vec<String>,
+}
+
+/// The same, through the interface of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalAudit {
+    /// The node's number; 0 of a process without a node.
+    pub node: u16,
+    /// The newest first.
+    pub entries: Vec<AuditEntry>,
+}
+
+/// A request that changed something, or was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// When it was answered: milliseconds since 1970 (UTC).
+    pub at_ms: u64,
+    /// Through whose interface: the node's name.
+    pub node: String,
+    /// Who asked, such as `user ada`, `token backup (0123456789abcdef)` or `node 2`; `nobody` who has not shown who he is.
+    pub who: String,
+    /// From which address.
+    pub from: String,
+    /// The request's method.
+    pub method: String,
+    /// Its path, with its query.
+    pub path: String,
+    /// The HTTP status that it was answered with.
+    pub status: u16,
+    /// The code of the problem, if it was answered with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema as _;
+
+    use super::*;
+
+    /// The schema's names are those that are read and written.
+    #[test]
+    fn names_are_those_of_the_schema() {
+        let schema = |schema| serde_json::to_value(schema).unwrap();
+        let roles = schema(RoleName::schema())["enum"].clone();
+        assert_eq!(roles, serde_json::to_value(Role::ALL).unwrap());
+        let scopes = schema(ScopeName::schema())["enum"].clone();
+        assert_eq!(scopes, serde_json::to_value(Scope::ALL).unwrap());
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let request = SessionCreate {
+            name: "ada".to_owned(),
+            password: Secret("correct horse battery".to_owned()),
+        };
+        assert!(!format!("{request:?}").contains("correct"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Who stands in front of the interface: finds out who asks, whether that one may, and puts down what was done.
+//!
+//! Invariants:
+//! - nothing behind it is reached by somebody who may not, or of whom it cannot be known;
+//! - a change with a browser's session comes from the console's own pages, and not from another site's (cross-site request
+//!   forgery): the browser says where it comes from, and `SameSite` keeps the session from other sites besides;
+//! - whatever was shown to prove who somebody is is in no entry of the log;
+//! - what changes something, and what was refused, is put down, however it ended.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use holdfast_identity::Caller;
+
+use super::identity::SESSION_COOKIE;
+use super::permissions::{Need, needed};
+use crate::documents::AuditEntry;
+use crate::identities::{Door, Identities, Shown};
+use crate::problem::Answered;
+use crate::{Peer, Problem, ProblemKind};
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From(pub(super) IpAddr);
+
+/// Lets through whoever may.
+pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let Door::Guarded(identities) = door else {
+        return next.run(request).await;
+    };
+    let Some(route) = request.extensions().get::<MatchedPath>() else {
+        // There is nothing here, which is no secret.
+        return next.run(request).await;
+    };
+    let need = needed(request.method(), route.as_str());
+    let (mut head, body) = request.into_parts();
+    let peer = head.extensions.get::<Peer>().copied();
+    let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip());
+    let mut entry = AuditEntry {
+        who: "nobody".to_owned(),
+        from: from.to_string(),
+        method: head.method.to_string(),
+        path: path_and_query(&head),
+        ..AuditEntry::default()
+    };
+    let changes = !is_read(&head.method);
+    let admitted = admit(&*identities, &head, peer, need).await;
+    head.extensions.insert(From(from));
+    let response = match admitted {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                entry.who = caller.who.to_string();
+                head.extensions.insert(caller);
+            }
+            next.run(Request::from_parts(head, body)).await
+        }
+        Err((caller, problem)) => {
+            if let Some(caller) = caller {
+                entry.who = caller.who.to_string();
+            }
+            problem.into_response()
+        }
+    };
+    if changes || response.status() == StatusCode::FORBIDDEN {
+        note(&*identities, entry, &response);
+    }
+    response
+}
+
+/// Who asks, if anybody must be known; or why not, and who it was, if that is known.
+async fn admit(
+    identities: &dyn Identities,
+    head: &Parts,
+    peer: Option<Peer>,
+    need: Need,
+) -> Result<Option<Caller>, (Option<Caller>, Problem)> {
+    if need == Need::Nothing {
+        return Ok(None);
+    }
+    let caller = who(identities, head, peer).await;
+    let caller = caller.map_err(|problem| (None, problem))?;
+    match need {
+        Need::Permission(permission) if !caller.may(permission) => {
+            let problem = forbidden(&caller, permission.role.name());
+            Err((Some(caller), problem))
+        }
+        _ => Ok(Some(caller)),
+    }
+}
+
+async fn who(
+    identities: &dyn Identities,
+    head: &Parts,
+    peer: Option<Peer>,
+) -> Result<Caller, Problem> {
+    // A program that shows a token means that, whatever certificate it has.
+    if let Some(token) = bearer(&head.headers) {
+        return identities.who(Shown::Token(token?)).await;
+    }
+    if let Some(node) = peer.and_then(|peer| peer.node) {
+        return Ok(Caller::node(node));
+    }
+    let Some(session) = session(&head.headers) else {
+        return Err(Problem::new(
+            ProblemKind::Unauthenticated,
+            "who asks is not known",
+        )
+        .hint("log in, or bring a token: `holdfast token create` makes one; the command line takes it from HOLDFAST_TOKEN"));
+    };
+    if !is_read(&head.method) && !is_of_our_page(&head.headers) {
+        return Err(Problem::new(
+            ProblemKind::Forbidden,
+            "a change with a login must come from the console's own pages",
+        )
+        .hint("programs use a token"));
+    }
+    identities.who(Shown::Session(session)).await
+}
+
+const fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// The token in `Authorization` (RFC 6750, section 2.1); an error if it is something else.
+fn bearer(headers: &HeaderMap) -> Option<Result<&str, Problem>> {
+    let value = headers.get(header::AUTHORIZATION)?;
+    let token = value.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    Some(token.ok_or_else(|| {
+        Problem::new(
+            ProblemKind::Unauthenticated,
+            "the header Authorization has no token",
+        )
+        .hint("`Authorization: Bearer TOKEN`")
+    }))
+}
+
+/// The session in a cookie (RFC 6265, section 5.4).
+pub(super) fn session(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';'));
+    pairs.find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == SESSION_COOKIE).then_some(value)
+    })
+}
+
+/// Whether a browser says that the request comes from a page of this very server (Fetch Metadata; RFC 6454, section 7).
+fn is_of_our_page(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let origin = text("origin").and_then(|origin| origin.strip_prefix("https://"));
+    origin.is_some() && origin == text("host")
+}
+
+fn forbidden(caller: &Caller, role: &str) -> Problem {
+    let detail = match caller.scope {
+        holdfast_identity::Scope::Everything => {
+            format!("{} is {}, and this takes {role}", caller.who, caller.role)
+        }
+        scope => format!(
+            "{} is {} for {scope}, and this is another part, or takes {role}",
+            caller.who, caller.role
+        ),
+    };
+    Problem::new(ProblemKind::Forbidden, detail)
+        .hint("an administrator can change a user's role, or make another token")
+}
+
+fn path_and_query(head: &Parts) -> String {
+    let path = head.uri.path_and_query();
+    path.map_or_else(String::new, |path| path.as_str().to_owned())
+}
+
+fn note(identities: &dyn Identities, entry: AuditEntry, response: &Response) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let problem = response.extensions().get::<Answered>();
+    let logged_in = response.extensions().get::<LoggedInAs>();
+    identities.note(AuditEntry {
+        at_ms: now.map_or(0, |now| now.as_millis() as u64),
+        who: logged_in.map_or(entry.who, |LoggedInAs(who)| who.clone()),
+        status: response.status().as_u16(),
+        code: problem.map(|Answered(problem)| problem.code.clone().into_owned()),
+        ..entry
+    });
+}
+
+/// Who a login was for, whether it succeeded or not: nobody was known before.
+#[derive(Clone, Debug)]
+pub(super) struct LoggedInAs(pub(super) String);
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| {
+                let name = header::HeaderName::from_static(name);
+                (name, HeaderValue::from_str(value).unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sessions_are_found_among_other_cookies() {
+        let found = |value: &str| session(&headers(&[("cookie", value)])).map(str::to_owned);
+        assert_eq!(found("__Host-holdfast=x").as_deref(), Some("x"));
+        assert_eq!(found("a=b; __Host-holdfast=x; c=d").as_deref(), Some("x"));
+        for other in [
+            "",
+            "__Host-holdfast",
+            "x__Host-holdfast=x",
+            "holdfast=x",
+            ";;",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_of_the_scheme_bearer() {
+        let of = |value: &str| {
+            let headers = headers(&[("authorization", value)]);
+            bearer(&headers).map(|it| it.map(str::to_owned).map_err(|it| it.kind))
+        };
+        assert_eq!(of("Bearer abc"), Some(Ok("abc".to_owned())));
+        assert_eq!(of("bearer  abc "), Some(Ok("abc".to_owned())));
+        for other in ["abc", "Basic YTpi", "Bearer"] {
+            assert_eq!(of(other), Some(Err(ProblemKind::Unauthenticated)));
+        }
+        assert_eq!(bearer(&HeaderMap::new()).map(|_| ()), None);
+    }
+
+    #[test]
+    fn other_sites_pages_are_told_from_ours() {
+        let ours = |pairs: &[(&'static str, &str)]| is_of_our_page(&headers(pairs));
+        assert!(ours(&[("sec-fetch-site", "same-origin")]));
+        let origin = ("origin", "https://node-1:7461");
+        assert!(ours(&[("host", "node-1:7461"), origin]));
+        assert!(!ours(&[]));
+        assert!(!ours(&[("host", "node-1:7461")]));
+        assert!(!ours(&[("host", "node-1:7460"), origin]));
+        assert!(!ours(&[("host", "node-1:7461"), ("origin", "null")]));
+        for site in ["cross-site", "same-site", "none"] {
+            assert!(!ours(&[
+                ("sec-fetch-site", site),
+                ("host", "node-1:7461"),
+                origin
+            ]));
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Who may ask for what: every route against nobody, every role, and every scope.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::Extension;
+use holdfast_api::documents::{
+    AuditEntry, AuditList, AuditQuery, LocalAudit, PasswordChange, SessionCreate, Token,
+    TokenCreate, TokenCreated, User, UserChange, UserCreate,
+};
+use holdfast_api::{Answer, Door, Identities, LoggedIn, Peer, Shown};
+use holdfast_identity::{Caller, Role, Scope, UserName, Who};
+use serde_json::Value;
+
+use super::*;
+
+/// Tokens are named after what their holders may; the only session is `hfs_ada`, an administrator's.
+#[derive(Default)]
+struct Known {
+    noted: Mutex<Vec<AuditEntry>>,
+}
+
+fn refuse<T>(kind: ProblemKind) -> Answer<'static, T> {
+    Box::pin(async move { Err(Problem::new(kind, "so")) })
+}
+
+fn user() -> User {
+    User {
+        name: "bob".to_owned(),
+        role: Role::Viewer,
+        disabled: false,
+        created_ms: 1,
+        password_changed_ms: 1,
+        sessions: 0,
+    }
+}
+
+fn ada() -> Caller {
+    Caller {
+        who: Who::User("ada".parse().unwrap(), "s".to_owned()),
+        ..Caller::node(0)
+    }
+}
+
+impl Identities for Known {
+    fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
+        let token = |text: &str| {
+            let (role, scope) = text.split_once('-')?;
+            Some(Caller {
+                who: Who::Token("7".to_owned(), text.parse().ok()?),
+                role: role.parse().ok()?,
+                scope: scope.parse().ok()?,
+                expires_ms: None,
+            })
+        };
+        let caller = match shown {
+            Shown::Token("unknowable") => return refuse(ProblemKind::Unavailable),
+            Shown::Token(text) => token(text),
+            Shown::Session("hfs_ada") => Some(ada()),
+            Shown::Session(_) => None,
+        };
+        match caller {
+            Some(caller) => Box::pin(async move { Ok(caller) }),
+            None => refuse(ProblemKind::Unauthenticated),
+        }
+    }
+
+    fn log_in(&self, request: SessionCreate, _: IpAddr) -> Answer<'_, LoggedIn> {
+        match (&*request.name, &*request.password.0) {
+            ("ada", "right") => Box::pin(async {
+                Ok(LoggedIn {
+                    caller: ada(),
+                    secret: "hfs_ada".to_owned(),
+                })
+            }),
+            ("ada", "again") => Box::pin(async {
+                Err(Problem {
+                    retry_after_seconds: Some(7),
+                    ..Problem::new(ProblemKind::TooManyAttempts, "wait")
+                })
+            }),
+            _ => refuse(ProblemKind::Unauthenticated),
+        }
+    }
+
+    fn log_out<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn change_password<'a>(
+        &'a self,
+        _: (&'a UserName, &'a str),
+        _: PasswordChange,
+        _: IpAddr,
+    ) -> Answer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn users(&self) -> Answer<'_, Vec<User>> {
+        Box::pin(async { Ok(vec![user()]) })
+    }
+
+    fn create_user(&self, _: UserCreate) -> Answer<'_, User> {
+        Box::pin(async { Ok(user()) })
+    }
+
+    fn change_user<'a>(&'a self, _: &'a str, _: UserChange) -> Answer<'a, User> {
+        Box::pin(async { Ok(user()) })
+    }
+
+    fn remove_user<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+        refuse(ProblemKind::NoSuchUser)
+    }
+
+    fn tokens(&self) -> Answer<'_, Vec<Token>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn create_token<'a>(&'a self, _: TokenCreate, maker: &'a Caller) -> Answer<'a, TokenCreated> {
+        let created_by = maker.who.to_string();
+        Box::pin(async {
+            Ok(TokenCreated {
+                token: Token {
+                    id: "00".to_owned(),
+                    name: "t".to_owned(),
+                    role: Role::Viewer,
+                    scope: Scope::Everything,
+                    created_by,
+                    created_ms: 1,
+                    expires_ms: 2,
+                },
+                secret: Secret("hft_x".to_owned()),
+            })
+        })
+    }
+
+    fn revoke_token<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+        refuse(ProblemKind::NoSuchToken)
+    }
+
+    fn note(&self, entry: AuditEntry) {
+        self.noted.lock().unwrap().push(entry);
+    }
+
+    fn audit(&self, _: AuditQuery) -> Answer<'_, AuditList> {
+        Box::pin(async { Ok(AuditList::default()) })
+    }
+
+    fn local_audit(&self, _: AuditQuery) -> Answer<'_, LocalAudit> {
+        Box::pin(async { Ok(LocalAudit::default()) })
+    }
+}
+
+/// An interface with a guard, for requests from `192.0.2.7` that bring a node's certificate, or not.
+async fn guarded(node: Option<u16>) -> (ApiUrl, Arc<Remembering>, Arc<Known>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (api, known) = (Arc::new(Remembering::default()), Arc::new(Known::default()));
+    let address = SocketAddr::from(([192, 0, 2, 7], 7));
+    let router = router(api.clone(), Door::Guarded(known.clone()));
+    let router = router.layer(Extension(Peer { address, node }));
+    tokio::spawn(server::serve(listener, router));
+    (url.parse().unwrap(), api, known)
+}
+
+/// The status of an answer, and all of it.
+async fn ask(url: &ApiUrl, what: &str, headers: &str, body: &str) -> (u16, String) {
+    let json = if body.is_empty() {
+        ""
+    } else {
+        "Content-Type: application/json\r\n"
+    };
+    let length = body.len();
+    let request = format!(
+        "{what} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n{headers}{json}Content-Length: {length}\r\n\r\n{body}"
+    );
+    let answer = raw(url, &request).await;
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+/// Every method of every route, with something in the place of names; the stream of events, which does not end, is left out.
+fn routes() -> Vec<(String, String)> {
+    let document: Value = serde_json::from_str(&openapi()).unwrap();
+    let mut routes = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            if path != "/api/v1/events" {
+                let path = path.replace("{tier}", "flash").replace("{device}", "0");
+                let path = path.replace(['{', '}'], "");
+                routes.push((method.to_uppercase(), path));
+            }
+        }
+    }
+    routes
+}
+
+#[tokio::test]
+async fn nobody_gets_past_without_showing_who_he_is() {
+    let (url, api, known) = guarded(None).await;
+    let routes = routes();
+    assert!(routes.len() > 40, "{}", routes.len());
+    for (method, path) in &routes {
+        let shown = [
+            String::new(),
+            bearer("nonsense"),
+            "Authorization: Basic YTpi\r\n".to_owned(),
+            "Cookie: __Host-holdfast=hfs_other\r\nSec-Fetch-Site: same-origin\r\n".to_owned(),
+        ];
+        for shown in shown {
+            let (status, answer) = ask(&url, &format!("{method} {path}"), &shown, "").await;
+            let is_login = (method.as_str(), path.as_str()) == ("POST", "/api/v1/session");
+            let expected = if is_login { 415 } else { 401 };
+            assert_eq!(status, expected, "{method} {path}: {answer}");
+            if !is_login {
+                assert!(answer.contains("www-authenticate: Bearer"), "{answer}");
+                assert!(answer.contains(r#""code":"unauthenticated""#), "{answer}");
+                assert!(
+                    answer.contains(&format!(r#""instance":"{path}""#)),
+                    "{answer}"
+                );
+            }
+        }
+        let (status, _) = ask(&url, &format!("{method} {path}"), &bearer("unknowable"), "").await;
+        assert!(status == 503 || status == 415, "{method} {path}");
+    }
+    assert_eq!(*api.asked.lock().unwrap(), Vec::<String>::new());
+    let noted = known.noted.lock().unwrap();
+    assert!(
+        noted
+            .iter()
+            .all(|it| it.method != "GET" && it.who == "nobody" || it.path.ends_with("/session"))
+    );
+    let (status, _) = ask(&url, "GET /api/v1/openapi.json", "", "").await;
+    assert_eq!(status, 200, "how it is asked is no secret");
+    let (status, _) = ask(&url, "GET /api/v1/nowhere", "", "").await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test]
+async fn a_lesser_role_or_another_scope_is_refused_everywhere() {
+    let (url, api, known) = guarded(None).await;
+    let mut refused = [0; 4];
+    let shown = [
+        "viewer-everything",
+        "operator-everything",
+        "administrator-everything",
+        "operator-volumes",
+    ];
+    for (method, path) in routes() {
+        if path.starts_with("/api/v1/session") {
+            continue;
+        }
+        let what = format!("{method} {path}");
+        let changes = method != "GET";
+        let secret = ["/users", "/tokens", "/audit"]
+            .iter()
+            .any(|it| path.contains(it));
+        for (place, token) in shown.iter().enumerate() {
+            let before = api.asked.lock().unwrap().len();
+            let (status, answer) = ask(&url, &what, &bearer(token), "").await;
+            assert_ne!(status, 401, "{what}: {answer}");
+            if status == 403 {
+                refused[place] += 1;
+                assert_eq!(api.asked.lock().unwrap().len(), before, "{what} was done");
+                let noted = known.noted.lock().unwrap();
+                let last = noted.last().unwrap();
+                assert_eq!((&*last.path, last.status), (&*path, 403));
+                assert_eq!(last.code.as_deref(), Some("forbidden"));
+                assert_eq!(last.who, format!("token {token} (7)"));
+                assert_eq!(last.from, "192.0.2.7");
+            }
+            match place {
+                0 => assert_eq!(status == 403, changes || secret, "{what}"),
+                2 => assert_ne!(status, 403, "{what}"),
+                3 => {
+                    let is_of_volumes = ["/api/v1/volumes", "/api/v1/initiators"]
+                        .iter()
+                        .any(|it| path.starts_with(it));
+                    assert_eq!(status == 403, !is_of_volumes, "{what}");
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(refused[2], 0);
+    assert!(refused[1] > 0 && refused[1] < refused[0], "{refused:?}");
+    // Prometheus reads the metrics, and nothing else.
+    let metrics = bearer("viewer-metrics");
+    assert_eq!(ask(&url, "GET /metrics", &metrics, "").await.0, 200);
+    assert_eq!(ask(&url, "GET /api/v1/status", &metrics, "").await.0, 403);
+    // Who it is is told to everybody who is somebody.
+    let (status, answer) = ask(&url, "GET /api/v1/session", &metrics, "").await;
+    assert_eq!(status, 200);
+    assert!(answer.ends_with(r#"{"kind":"token","name":"viewer-metrics","role":"viewer","scope":"metrics","expires_ms":null}"#), "{answer}");
+}
+
+#[tokio::test]
+async fn changes_are_put_down_and_looks_are_not() {
+    let (url, _, known) = guarded(None).await;
+    let operator = bearer("operator-everything");
+    assert_eq!(ask(&url, "GET /api/v1/volumes", &operator, "").await.0, 200);
+    let volume = r#"{"name":"demo","bytes":4096,"policy":"mirror2"}"#;
+    assert_eq!(
+        ask(&url, "POST /api/v1/volumes", &operator, volume).await.0,
+        201
+    );
+    assert_eq!(
+        ask(&url, "DELETE /api/v1/volumes/x?force=true", &operator, "")
+            .await
+            .0,
+        204
+    );
+    let (status, _) = ask(&url, "POST /api/v1/volumes", &operator, "{}").await;
+    assert_eq!(status, 400);
+    let noted = known.noted.lock().unwrap();
+    let told: Vec<_> = noted
+        .iter()
+        .map(|it| (&*it.method, &*it.path, it.status, it.code.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("POST", "/api/v1/volumes", 201, None),
+            ("DELETE", "/api/v1/volumes/x?force=true", 204, None),
+            ("POST", "/api/v1/volumes", 400, Some("invalid")),
+        ]
+    );
+    assert!(
+        noted
+            .iter()
+            .all(|it| it.who == "token operator-everything (7)" && it.at_ms > 0)
+    );
+}
+
+#[tokio::test]
+async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
+    let (url, api, known) = guarded(None).await;
+    let wrong = r#"{"name":"ada","password":"wrong"}"#;
+    let (status, _) = ask(&url, "POST /api/v1/session", "", wrong).await;
+    assert_eq!(status, 401);
+    let again = r#"{"name":"ada","password":"again"}"#;
+    let (status, answer) = ask(&url, "POST /api/v1/session", "", again).await;
+    assert_eq!(status, 429);
+    assert!(answer.contains("retry-after: 7\r\n"), "{answer}");
+    let right = r#"{"name":"ada","password":"right"}"#;
+    let (status, answer) = ask(&url, "POST /api/v1/session", "", right).await;
+    assert_eq!(status, 200);
+    let cookie = "set-cookie: __Host-holdfast=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n";
+    assert!(answer.contains(cookie), "{answer}");
+    let cookie = "Cookie: a=b; __Host-holdfast=hfs_ada\r\n";
+    assert_eq!(ask(&url, "GET /api/v1/volumes", cookie, "").await.0, 200);
+    let asked = api.asked.lock().unwrap().len();
+    for site in [
+        "",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Origin: https://evil.example\r\n",
+        "Origin: null\r\n",
+    ] {
+        let headers = format!("{cookie}{site}");
+        assert_eq!(
+            ask(&url, "DELETE /api/v1/volumes/x", &headers, "").await.0,
+            403,
+            "{site}"
+        );
+    }
+    assert_eq!(api.asked.lock().unwrap().len(), asked);
+    let ours = format!("{cookie}Sec-Fetch-Site: same-origin\r\n");
+    assert_eq!(
+        ask(&url, "DELETE /api/v1/volumes/x", &ours, "").await.0,
+        204
+    );
+    let (status, answer) = ask(&url, "DELETE /api/v1/session", &ours, "").await;
+    assert_eq!(status, 204);
+    assert!(
+        answer.contains("__Host-holdfast=; Path=/; Max-Age=0"),
+        "{answer}"
+    );
+    // A form of another site has no JSON.
+    let (status, _) = {
+        let request = format!(
+            "POST /api/v1/session HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{right}",
+            right.len()
+        );
+        let answer = raw(&url, &request).await;
+        (
+            answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap(),
+            (),
+        )
+    };
+    assert_eq!(status, 415);
+    let noted = known.noted.lock().unwrap();
+    let who: Vec<_> = noted
+        .iter()
+        .take(3)
+        .map(|it| (&*it.who, it.status))
+        .collect();
+    assert_eq!(
+        who,
+        [("user ada", 401), ("user ada", 429), ("user ada", 200)]
+    );
+    for entry in noted.iter() {
+        let text = serde_json::to_string(entry).unwrap();
+        assert!(!text.contains("hfs_") && !text.contains("right"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_needs_no_token_and_one_that_is_shown_counts() {
+    let (url, _, known) = guarded(Some(2)).await;
+    assert_eq!(ask(&url, "GET /api/v1/local/audit", "", "").await.0, 200);
+    assert_eq!(ask(&url, "DELETE /api/v1/volumes/x", "", "").await.0, 204);
+    assert_eq!(known.noted.lock().unwrap()[0].who, "node 2");
+    let viewer = bearer("viewer-everything");
+    assert_eq!(
+        ask(&url, "DELETE /api/v1/volumes/x", &viewer, "").await.0,
+        403
+    );
+}
+
+#[tokio::test]
+async fn with_an_open_door_everybody_may_everything_and_there_are_no_users() {
+    let (url, _) = start(Remembering::default()).await;
+    let (status, answer) = ask(&url, "GET /api/v1/session", "", "").await;
+    assert_eq!(status, 200);
+    assert!(answer.contains(r#""kind":"anybody""#), "{answer}");
+    for what in [
+        "GET /api/v1/users",
+        "GET /api/v1/tokens",
+        "GET /api/v1/audit",
+        "DELETE /api/v1/session",
+    ] {
+        let (status, answer) = ask(&url, what, "", "").await;
+        assert_eq!(status, 409, "{what}");
+        assert!(answer.contains("security is off"), "{answer}");
+    }
+}
