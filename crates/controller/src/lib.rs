@@ -10,11 +10,13 @@
 
 mod access;
 mod asking;
+mod audit;
 mod desk;
 mod devices;
 mod events;
 mod founding;
 mod history;
+mod identity;
 mod known;
 mod looks;
 mod members;
@@ -69,7 +71,9 @@ use self::stalls::Kept;
 use self::steering::Silences;
 use self::trust::Change;
 
+pub use self::audit::{AUDIT_FILE, AuditLog};
 pub use self::events::LISTENERS_MAX;
+pub use self::identity::Accounts;
 pub use self::looks::{LOOK_BYTES_OF_SLICE_MAX, LOOKS_MAX, READERS_MAX};
 pub use self::reports::REPORT_TIME_MAX;
 

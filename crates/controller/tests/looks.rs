@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::documents::{NodeChange, NodeOrder, NodeStanding, SettingsChange};
-use holdfast_api::{Api, ApiClient, ProblemKind, router, server};
+use holdfast_api::{Api, ApiClient, Door, ProblemKind, router, server};
 use holdfast_controller::{Controller, READERS_MAX};
 use holdfast_metadata::Store;
 use tokio::net::TcpListener;
@@ -98,7 +98,7 @@ async fn orders_are_obeyed_while_readers_wait() {
     let _node = Node::start(1, &store).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let routes = router(Arc::new(controller));
+    let routes = router(Arc::new(controller), Door::Open);
     let server = tokio::spawn(async move {
         server::serve(listener, routes).await;
     });

@@ -1,6 +1,8 @@
 //! Nodes that only report, and an embedded store.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod away;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +14,9 @@ use holdfast_api::documents::{
     NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
     Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind, router, server};
+use holdfast_api::{
+    Api, Conditional, Door, Keyed, Precondition, Problem, ProblemKind, router, server,
+};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
@@ -253,7 +257,7 @@ impl Node {
             open: true,
             ..LocalReport::default()
         };
-        let routes = router(reporter.clone());
+        let routes = router(reporter.clone(), Door::Open);
         let server = tokio::spawn(async move {
             server::serve(listener, routes).await;
         });

@@ -1,0 +1,240 @@
+//! The log of what was done through one process's interface: a file, one JSON document a line, and the newest of it in memory.
+//!
+//! Invariants:
+//! - nobody who asks for something waits for a disk: entries are handed to a thread;
+//! - each entry is on stable storage before the next one is written;
+//! - the file has a bound, and one before it stays; what does not fit between the thread and whoever is answered is counted
+//!   and told, and not lost in silence.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditQuery};
+
+/// Bytes at which a new file begins.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of a line that are read at most: a request's head has no more.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Entries that may wait to be written.
+const WAITING_MAX: usize = 1024;
+/// The log in a node's directory.
+pub const AUDIT_FILE: &str = "audit.log";
+
+/// The newest entries, the oldest first.
+type Newest = Arc<Mutex<VecDeque<AuditEntry>>>;
+
+/// The log.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    newest: Newest,
+    to_file: SyncSender<AuditEntry>,
+}
+
+impl AuditLog {
+    /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or there is no thread to be had.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let newest = Newest::default();
+        for path in [old(path), path.to_owned()] {
+            read(
+                &path,
+                &mut newest.lock().unwrap_or_else(PoisonError::into_inner),
+            )?;
+        }
+        let writer = Writer::open(path.to_owned())?;
+        let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
+        let builder = thread::Builder::new().name("audit".into());
+        builder.spawn(move || writer.run(&entries))?;
+        Ok(Self { newest, to_file })
+    }
+
+    /// Puts an entry down. Waits for nothing.
+    pub(crate) fn note(&self, entry: AuditEntry) {
+        {
+            let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            keep(&mut newest, entry.clone());
+        }
+        if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) =
+            self.to_file.try_send(entry)
+        {
+            tracing::error!(
+                who = entry.who,
+                method = entry.method,
+                path = entry.path,
+                status = entry.status,
+                "the audit log takes no more for now: this is not in it"
+            );
+        }
+    }
+
+    /// What is asked for, the newest first.
+    pub(crate) fn answer(&self, query: AuditQuery) -> Vec<AuditEntry> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = newest.iter().rev();
+        let wanted = wanted.filter(|entry| entry.at_ms >= query.since_ms);
+        wanted.take(query.limit as usize).cloned().collect()
+    }
+}
+
+fn keep(newest: &mut VecDeque<AuditEntry>, entry: AuditEntry) {
+    if newest.len() >= AUDIT_MAX as usize {
+        newest.pop_front();
+    }
+    newest.push_back(entry);
+}
+
+fn old(path: &Path) -> PathBuf {
+    path.with_extension("log.old")
+}
+
+/// The entries of a file, if there is one.
+fn read(path: &Path, newest: &mut VecDeque<AuditEntry>) -> io::Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut bounded = io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
+        if bounded.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if let Ok(entry) = serde_json::from_slice(&line) {
+            keep(newest, entry);
+        }
+    }
+}
+
+/// The thread's end.
+struct Writer {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Writer {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let mut file = append_to(&path)?;
+        let bytes = file.metadata()?.len();
+        // What the last line lacks of one, it gets: the next one is a line of its own.
+        if bytes > 0 {
+            file.write_all(b"\n")?;
+        }
+        Ok(Self { path, file, bytes })
+    }
+
+    fn run(mut self, entries: &Receiver<AuditEntry>) {
+        while let Ok(entry) = entries.recv() {
+            if let Err(error) = self.write(&entry) {
+                tracing::error!(%error, "write {}: {} of {} is not in it", self.path.display(), entry.method, entry.who);
+            }
+        }
+    }
+
+    fn write(&mut self, entry: &AuditEntry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry).expect("an entry is valid JSON");
+        line.push(b'\n');
+        if self.bytes + line.len() as u64 > FILE_BYTES_MAX {
+            std::fs::rename(&self.path, old(&self.path))?;
+            self.file = append_to(&self.path)?;
+            self.bytes = 0;
+        }
+        self.file.write_all(&line)?;
+        self.bytes += line.len() as u64;
+        self.file.sync_data()
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn entry(at_ms: u64) -> AuditEntry {
+        AuditEntry {
+            at_ms,
+            who: "user ada".to_owned(),
+            path: "/api/v1/volumes".to_owned(),
+            ..AuditEntry::default()
+        }
+    }
+
+    fn lines(path: &Path) -> usize {
+        std::fs::read_to_string(path)
+            .map_or(0, |text| text.lines().filter(|it| !it.is_empty()).count())
+    }
+
+    fn wait_for(lines_wanted: usize, path: &Path) {
+        let begun = Instant::now();
+        while lines(path) < lines_wanted {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{}", lines(path));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn it_is_there_after_a_restart_and_a_torn_line_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(AUDIT_FILE);
+        let log = AuditLog::open(&path).unwrap();
+        for at in 1..=3 {
+            log.note(entry(at));
+        }
+        wait_for(3, &path);
+        drop(log);
+        let mut file = append_to(&path).unwrap();
+        file.write_all(b"{\"at_ms\":4,\"no").unwrap();
+        let log = AuditLog::open(&path).unwrap();
+        log.note(entry(5));
+        wait_for(5, &path);
+        let all = AuditQuery {
+            limit: 10,
+            since_ms: 0,
+        };
+        let at = |query| {
+            log.answer(query)
+                .iter()
+                .map(|it| it.at_ms)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(at(all), [5, 3, 2, 1]);
+        assert_eq!(at(AuditQuery { limit: 2, ..all }), [5, 3]);
+        assert_eq!(at(AuditQuery { since_ms: 3, ..all }), [5, 3]);
+        drop(log);
+        let log = AuditLog::open(&path).unwrap();
+        assert_eq!(log.answer(all).len(), 4);
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_full_file_makes_way_and_what_it_had_is_still_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(AUDIT_FILE);
+        let mut writer = Writer::open(path.clone()).unwrap();
+        writer.write(&entry(1)).unwrap();
+        writer.bytes = FILE_BYTES_MAX;
+        writer.write(&entry(2)).unwrap();
+        assert_eq!((lines(&old(&path)), lines(&path)), (1, 1));
+        let log = AuditLog::open(&path).unwrap();
+        let told = log.answer(AuditQuery::default());
+        assert_eq!(told.iter().map(|it| it.at_ms).collect::<Vec<_>>(), [2, 1]);
+    }
+}

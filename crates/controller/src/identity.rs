@@ -1,0 +1,357 @@
+//! Users, tokens and sessions: read from the metadata, changed there, and known while it does not answer.
+//!
+//! Invariants:
+//! - nobody is let in for want of an answer: before the metadata has answered once, nobody is known;
+//! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers; while it does not,
+//!   nothing can be revoked;
+//! - what metadata that has gone back says is not believed;
+//! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds.
+
+mod answer;
+mod audit_of_all;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::{Problem, ProblemKind};
+use holdfast_identity::{
+    ACCOUNTS_KEY, AccountError, AccountsRecord, Drawn, PasswordHash, ProofKind, SESSIONS_KEY,
+    SessionsRecord, Throttle,
+};
+use holdfast_model::metadata::{
+    Compare, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
+    TransactionOutcome,
+};
+use holdfast_model::record::{Record, RecordError};
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::audit::AuditLog;
+use crate::trust::Change;
+use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
+
+/// How old what is known may be.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long the metadata may take to say whether it is still so: longer, and what is known is believed.
+const READ_TIME_MAX: Duration = Duration::from_secs(1);
+/// Passwords that are hashed at a time.
+const HASHED_MAX: usize = 2;
+/// Tries that wait for that.
+const HASHES_WAITING_MAX: usize = 16;
+
+/// Users, tokens and sessions of the cluster, as one process knows them.
+#[derive(Debug)]
+pub struct Accounts {
+    controller: Controller,
+    /// What the process is called in the log: the node's name.
+    name: String,
+    log: AuditLog,
+    throttle: Mutex<Throttle>,
+    hashing: Arc<Semaphore>,
+    waiting: Semaphore,
+    begun: Instant,
+    known: Mutex<Option<Arc<Known>>>,
+    /// Held by whoever asks the metadata: when that was last done.
+    asked: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// What the metadata held.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    accounts: AccountsRecord,
+    accounts_at: Revision,
+    sessions: SessionsRecord,
+    sessions_at: Revision,
+}
+
+impl Known {
+    fn compare(&self) -> Vec<Compare> {
+        let at = |key: &str, equals| Compare::ModRevision {
+            key: key.to_owned(),
+            equals,
+        };
+        vec![
+            at(ACCOUNTS_KEY, self.accounts_at),
+            at(SESSIONS_KEY, self.sessions_at),
+        ]
+    }
+
+    fn read(outcome: TransactionOutcome) -> Result<Self, RecordError> {
+        let mut known = Self::default();
+        for result in outcome.results {
+            let OperationResult::Range(found) = result else {
+                continue;
+            };
+            for value in found {
+                if value.key == ACCOUNTS_KEY {
+                    known.accounts = AccountsRecord::decode(&value.value)?;
+                    known.accounts_at = value.mod_revision;
+                } else {
+                    known.sessions = SessionsRecord::decode(&value.value)?;
+                    known.sessions_at = value.mod_revision;
+                }
+            }
+        }
+        Ok(known)
+    }
+}
+
+impl Accounts {
+    /// Those of the controller's cluster, for a process of that name.
+    #[must_use]
+    pub fn new(controller: Controller, name: &str, log: AuditLog) -> Self {
+        Self {
+            controller,
+            name: name.to_owned(),
+            log,
+            throttle: Mutex::default(),
+            hashing: Arc::new(Semaphore::new(HASHED_MAX)),
+            waiting: Semaphore::new(HASHES_WAITING_MAX),
+            begun: Instant::now(),
+            known: Mutex::default(),
+            asked: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What is known, and not older than [`FRESH`], if the metadata answers.
+    async fn known(&self) -> Result<Arc<Known>, Problem> {
+        let mut asked = self.asked.lock().await;
+        let last = self.last();
+        let is_fresh = asked.is_some_and(|asked| asked.elapsed() < FRESH);
+        if let Some(known) = last.clone().filter(|_| is_fresh) {
+            return Ok(known);
+        }
+        let read = timeout(READ_TIME_MAX, self.read(last.clone())).await;
+        *asked = Some(Instant::now());
+        match (read, last) {
+            (Ok(Ok(known)), _) => {
+                self.learn(&known);
+                Ok(known)
+            }
+            (Ok(Err(problem)), Some(known)) => {
+                tracing::debug!(%problem, "users and tokens are those that were known");
+                Ok(known)
+            }
+            (Err(_), Some(known)) => Ok(known),
+            (Ok(Err(problem)), None) => Err(problem),
+            (Err(_), None) => Err(problem::unread(MetadataError::Unavailable)),
+        }
+    }
+
+    fn last(&self) -> Option<Arc<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone()
+    }
+
+    fn learn(&self, known: &Arc<Known>) {
+        let mut last = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Arc::clone(known));
+    }
+
+    /// What the metadata holds; if that is what is known, without telling it again.
+    async fn read(&self, last: Option<Arc<Known>>) -> Result<Arc<Known>, Problem> {
+        let range = |key: &str| Operation::Range(Selector::Key(key.to_owned()));
+        let all = vec![range(ACCOUNTS_KEY), range(SESSIONS_KEY)];
+        let (compare, success) = match &last {
+            Some(last) => (last.compare(), Vec::new()),
+            None => (Vec::new(), all.clone()),
+        };
+        let asked = Transaction {
+            compare,
+            success,
+            failure: all,
+        };
+        let outcome = self.controller.desk.transact(asked).await;
+        let outcome = outcome.map_err(problem::unread)?;
+        if self.controller.has_gone_back(outcome.revision) {
+            return Err(problem::gone_back());
+        }
+        match last {
+            Some(last) if outcome.succeeded => Ok(last),
+            _ => Ok(Arc::new(Known::read(outcome).map_err(unreadable)?)),
+        }
+    }
+
+    /// Changes what the metadata holds, again and again until nobody has come in between.
+    async fn change<T>(
+        &self,
+        apply: impl Fn(&mut AccountsRecord, &mut SessionsRecord) -> Result<T, AccountError>,
+    ) -> Result<T, Problem> {
+        for attempt in 1..=ATTEMPTS_MAX {
+            self.controller.may_change(Change::Other).await?;
+            let seen = self.read(self.last()).await?;
+            let mut next = (*seen).clone();
+            let done = apply(&mut next.accounts, &mut next.sessions).map_err(refused)?;
+            let changed = [
+                (next.accounts != seen.accounts)
+                    .then(|| Operation::put(ACCOUNTS_KEY.to_owned(), next.accounts.encode())),
+                (next.sessions != seen.sessions)
+                    .then(|| Operation::put(SESSIONS_KEY.to_owned(), next.sessions.encode())),
+            ];
+            let success: Vec<_> = changed.into_iter().flatten().collect();
+            if success.is_empty() {
+                return Ok(done);
+            }
+            let transaction = Transaction {
+                compare: seen.compare(),
+                success,
+                failure: Vec::new(),
+            };
+            let outcome = self.controller.desk.transact(transaction).await;
+            if outcome.map_err(problem::metadata)?.succeeded {
+                let read = self.read(self.last()).await;
+                // What is known otherwise is a second old at most.
+                if let Ok(known) = read {
+                    self.learn(&known);
+                }
+                return Ok(done);
+            }
+            tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
+        }
+        let detail = "others change users, tokens or sessions at the same time";
+        Err(Problem::new(ProblemKind::Conflict, detail).hint("try again"))
+    }
+
+    /// What is left of what takes a processor for long, on a thread that has nothing else to do.
+    async fn hash<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Ok(_waiting) = self.waiting.try_acquire() else {
+            let detail = "too many try passwords at the same time";
+            return Err(Problem::new(ProblemKind::Busy, detail).hint("try again in a moment"));
+        };
+        let place = Arc::clone(&self.hashing).acquire_owned().await;
+        let place = place.expect("nobody closes it");
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(place);
+            done
+        });
+        done.await
+            .map_err(|error| Problem::new(ProblemKind::Internal, error))
+    }
+
+    async fn hash_of(&self, user: &str, password: &str) -> Result<PasswordHash, Problem> {
+        let (user, password) = (user.to_owned(), password.to_owned());
+        let salt = random()?;
+        let hash = self
+            .hash(move || PasswordHash::of(&user, &password, salt))
+            .await?;
+        hash.map_err(|error| refused(error.into()))
+    }
+
+    /// Whether a password is a user's; too many tries are refused.
+    async fn verify(
+        &self,
+        user: &str,
+        hash: Option<PasswordHash>,
+        password: String,
+        from: IpAddr,
+    ) -> Result<bool, Problem> {
+        let from = from.to_string();
+        self.admit(user, &from)?;
+        let is_one = self
+            .hash(move || PasswordHash::is_of(hash.as_ref(), &password))
+            .await?;
+        // Tries that came at the same time count as well.
+        self.admit(user, &from)?;
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_one {
+            throttle.succeeded(user);
+        } else {
+            throttle.failed(user, &from, self.now());
+        }
+        Ok(is_one)
+    }
+
+    fn admit(&self, user: &str, from: &str) -> Result<(), Problem> {
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        throttle.admit(user, from, self.now()).map_err(|wait| {
+            let seconds = wait.as_secs() as u32 + u32::from(wait.subsec_nanos() > 0);
+            let detail = format!("too many passwords were tried in vain; wait {seconds} s");
+            Problem {
+                retry_after_seconds: Some(seconds),
+                ..Problem::new(ProblemKind::TooManyAttempts, detail)
+                    .hint("an administrator can give a user another password")
+            }
+        })
+    }
+
+    /// For the throttle.
+    fn now(&self) -> holdfast_stdx::Instant {
+        holdfast_stdx::Instant::ZERO + self.begun.elapsed()
+    }
+}
+
+/// Milliseconds since 1970 (UTC).
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
+
+fn draw(kind: ProofKind) -> Result<Drawn, Problem> {
+    Ok(Drawn::new(kind, random()?))
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], Problem> {
+    let mut bytes = [0; N];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty());
+    match count {
+        Ok(count) if count == N => Ok(bytes),
+        Ok(_) => Err(Problem::new(
+            ProblemKind::Internal,
+            "the system has no random bytes",
+        )),
+        Err(error) => Err(Problem::new(
+            ProblemKind::Internal,
+            std::io::Error::from(error),
+        )),
+    }
+}
+
+fn unreadable(error: RecordError) -> Problem {
+    Problem::new(ProblemKind::Internal, error)
+        .hint("another version of Holdfast may have written it")
+}
+
+fn refused(error: AccountError) -> Problem {
+    let (kind, hint) = match error {
+        AccountError::UserExists => (
+            ProblemKind::UserExists,
+            "`holdfast user list` tells which there are",
+        ),
+        AccountError::NoSuchUser => (
+            ProblemKind::NoSuchUser,
+            "`holdfast user list` tells which there are",
+        ),
+        AccountError::NoSuchToken => (
+            ProblemKind::NoSuchToken,
+            "`holdfast token list` tells which there are",
+        ),
+        AccountError::LastAdministrator => (
+            ProblemKind::Refused,
+            "make another administrator first: `holdfast user create NAME --role administrator`",
+        ),
+        AccountError::Full => (
+            ProblemKind::ClusterFull,
+            "remove users, or revoke tokens, that are not needed",
+        ),
+        AccountError::MoreThanMaker => (
+            ProblemKind::Forbidden,
+            "choose a lesser role, or the same scope",
+        ),
+        AccountError::Lifetime => (
+            ProblemKind::Invalid,
+            "a token for a script is well made for 90 days: `--for 90d`",
+        ),
+        AccountError::Password(_) => (
+            ProblemKind::Invalid,
+            "a good password is what a generator of passwords makes",
+        ),
+    };
+    Problem::new(kind, error).hint(hint)
+}

@@ -1,0 +1,309 @@
+//! What is asked of users, tokens and sessions.
+
+use std::net::IpAddr;
+
+use holdfast_api::documents::{
+    AuditEntry, AuditList, AuditQuery, LocalAudit, PasswordChange, SessionCreate, Token,
+    TokenCreate, TokenCreated, User, UserChange, UserCreate,
+};
+use holdfast_api::{Answer, Identities, LoggedIn, Problem, ProblemKind, Shown};
+use holdfast_identity::{
+    AccountError, Caller, Label, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord,
+    TokenRecord, UserChange as Change, UserName, UserRecord, Who,
+};
+use holdfast_model::record::Secret;
+use holdfast_stdx::Duration;
+
+use super::{Accounts, draw, now_ms};
+
+impl Identities for Accounts {
+    fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
+        Box::pin(async move {
+            let kind = match shown {
+                Shown::Token(_) => ProofKind::Token,
+                Shown::Session(_) => ProofKind::Session,
+            };
+            let (Shown::Token(text) | Shown::Session(text)) = shown;
+            let taken = Proof::taken_apart(kind, text);
+            let (id, secret) = taken.ok_or_else(|| nobody(kind))?;
+            let known = self.known().await?;
+            let caller = match kind {
+                ProofKind::Token => known.accounts.caller_of(id, secret, now_ms()),
+                ProofKind::Session => {
+                    let sessions = &known.sessions;
+                    sessions.caller_of(&known.accounts, (id, secret), now_ms())
+                }
+            };
+            caller.ok_or_else(|| nobody(kind))
+        })
+    }
+
+    fn log_in(&self, request: SessionCreate, from: IpAddr) -> Answer<'_, LoggedIn> {
+        Box::pin(async move {
+            let SessionCreate { name, password } = request;
+            let known = self.known().await?;
+            let user = known.accounts.user(&name).filter(|user| !user.disabled);
+            let hash = user.map(|user| user.password.clone());
+            // What cannot be a name is counted as one that nobody has.
+            let counted = name
+                .parse::<UserName>()
+                .map_or_else(|_| "-".to_owned(), |name| name.to_string());
+            let is_one = self.verify(&counted, hash, password.0, from).await?;
+            let user = user.filter(|_| is_one).ok_or_else(wrong)?;
+            let drawn = draw(ProofKind::Session)?;
+            let name = user.name.clone();
+            let now = now_ms();
+            self.change(|accounts, sessions| {
+                // It may have gone meanwhile, with its password.
+                let is_same = accounts.user(name.as_str()).is_some_and(|it| it == user);
+                if !is_same {
+                    return Err(AccountError::NoSuchUser);
+                }
+                sessions.begin(&drawn, name.clone(), now);
+                Ok(())
+            })
+            .await
+            .map_err(|problem| match problem.kind {
+                ProblemKind::NoSuchUser => wrong(),
+                _ => problem,
+            })?;
+            Ok(LoggedIn {
+                caller: Caller {
+                    who: Who::User(user.name.clone(), drawn.id.clone()),
+                    role: user.role,
+                    scope: Scope::Everything,
+                    expires_ms: Some(now.saturating_add(SESSION_LIFETIME.as_millis() as u64)),
+                },
+                secret: drawn.text,
+            })
+        })
+    }
+
+    fn log_out<'a>(&'a self, session: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let end = |sessions: &mut SessionsRecord| sessions.end(session);
+            self.change(|_, sessions| Ok(end(sessions))).await?;
+            Ok(())
+        })
+    }
+
+    fn change_password<'a>(
+        &'a self,
+        (name, session): (&'a UserName, &'a str),
+        change: PasswordChange,
+        from: IpAddr,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let PasswordChange { current, new } = change;
+            let known = self.known().await?;
+            let user = known.accounts.user(name.as_str());
+            let hash = user.map(|user| user.password.clone());
+            if !self.verify(name.as_str(), hash, current.0, from).await? {
+                return Err(Problem::new(
+                    ProblemKind::Forbidden,
+                    "the present password is another one",
+                )
+                .hint("an administrator can give a user another password"));
+            }
+            let hash = self.hash_of(name.as_str(), &new.0).await?;
+            let now = now_ms();
+            self.change(|accounts, sessions| {
+                let change = Change {
+                    password: Some(hash.clone()),
+                    ..Change::default()
+                };
+                accounts.change_user(name.as_str(), change, now)?;
+                sessions.end_of(name.as_str(), Some(session));
+                sessions.renew(session, now);
+                Ok(())
+            })
+            .await
+        })
+    }
+
+    fn users(&self) -> Answer<'_, Vec<User>> {
+        Box::pin(async move {
+            let known = self.known().await?;
+            let users = known.accounts.users.iter();
+            Ok(users.map(|it| user(it, &known.sessions)).collect())
+        })
+    }
+
+    fn create_user(&self, request: UserCreate) -> Answer<'_, User> {
+        Box::pin(async move {
+            let UserCreate {
+                name,
+                role,
+                password,
+            } = request;
+            let name: UserName = name.parse().map_err(|error| {
+                invalid(error, "a good name is, for example, ada or backup-team")
+            })?;
+            let password = self.hash_of(name.as_str(), &password.0).await?;
+            let now = now_ms();
+            let record = UserRecord {
+                name,
+                role,
+                password,
+                disabled: false,
+                created_ms: now,
+                password_changed_ms: now,
+            };
+            self.change(|accounts, sessions| {
+                accounts.add_user(record.clone())?;
+                Ok(user(&record, sessions))
+            })
+            .await
+        })
+    }
+
+    fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User> {
+        Box::pin(async move {
+            let password = match &change.password {
+                Some(password) => Some(self.hash_of(name, &password.0).await?),
+                None => None,
+            };
+            let ends = password.is_some() || change.disabled == Some(true);
+            let change = Change {
+                role: change.role,
+                disabled: change.disabled,
+                password,
+            };
+            let now = now_ms();
+            self.change(|accounts, sessions| {
+                accounts.change_user(name, change.clone(), now)?;
+                if ends {
+                    sessions.end_of(name, None);
+                }
+                let changed = accounts.user(name).ok_or(AccountError::NoSuchUser)?;
+                Ok(user(changed, sessions))
+            })
+            .await
+        })
+    }
+
+    fn remove_user<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.change(|accounts, sessions| {
+                accounts.remove_user(name)?;
+                sessions.end_of(name, None);
+                Ok(())
+            })
+            .await
+        })
+    }
+
+    fn tokens(&self) -> Answer<'_, Vec<Token>> {
+        Box::pin(async move {
+            let known = self.known().await?;
+            let now = now_ms();
+            let tokens = known.accounts.tokens.iter();
+            let tokens = tokens.filter(|token| now < token.expires_ms);
+            Ok(tokens.map(token).collect())
+        })
+    }
+
+    fn create_token<'a>(
+        &'a self,
+        request: TokenCreate,
+        maker: &'a Caller,
+    ) -> Answer<'a, TokenCreated> {
+        Box::pin(async move {
+            let label: Label = request
+                .name
+                .parse()
+                .map_err(|error| invalid(error, "say what it is for, such as Prometheus"))?;
+            let lifetime = Duration::from_secs(request.lifetime_seconds);
+            let drawn = draw(ProofKind::Token)?;
+            let now = now_ms();
+            let made = self
+                .change(|accounts, _| {
+                    let wanted = (label.clone(), request.role, request.scope, lifetime);
+                    accounts.add_token(&drawn, wanted, maker, now).map(token)
+                })
+                .await?;
+            Ok(TokenCreated {
+                token: made,
+                secret: Secret(drawn.text),
+            })
+        })
+    }
+
+    fn revoke_token<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move { self.change(|accounts, _| accounts.revoke_token(id)).await })
+    }
+
+    fn note(&self, entry: AuditEntry) {
+        self.log.note(AuditEntry {
+            node: self.name.clone(),
+            ..entry
+        });
+    }
+
+    fn audit(&self, query: AuditQuery) -> Answer<'_, AuditList> {
+        Box::pin(self.audit_of_all(query))
+    }
+
+    fn local_audit(&self, query: AuditQuery) -> Answer<'_, LocalAudit> {
+        let answer = LocalAudit {
+            node: self.controller.report().map_or(0, |report| report.node),
+            entries: self.log.answer(query),
+        };
+        Box::pin(async move { Ok(answer) })
+    }
+}
+
+fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
+    let UserRecord {
+        name,
+        role,
+        password: _,
+        disabled,
+        created_ms,
+        password_changed_ms,
+    } = record;
+    User {
+        name: name.to_string(),
+        role: *role,
+        disabled: *disabled,
+        created_ms: *created_ms,
+        password_changed_ms: *password_changed_ms,
+        sessions: sessions.count_of(name.as_str(), now_ms()) as u32,
+    }
+}
+
+fn token(record: &TokenRecord) -> Token {
+    Token {
+        id: record.id.clone(),
+        name: record.label.to_string(),
+        role: record.role,
+        scope: record.scope,
+        created_by: record.created_by.clone(),
+        created_ms: record.created_ms,
+        expires_ms: record.expires_ms,
+    }
+}
+
+fn invalid(error: impl std::fmt::Display, hint: &str) -> Problem {
+    Problem::new(ProblemKind::Invalid, error).hint(hint)
+}
+
+/// It is not told whether there is such a user.
+fn wrong() -> Problem {
+    Problem::new(
+        ProblemKind::Unauthenticated,
+        "the name or the password is wrong, or the user is disabled",
+    )
+    .hint("an administrator can give a user another password")
+}
+
+fn nobody(kind: ProofKind) -> Problem {
+    let (detail, hint) = match kind {
+        ProofKind::Token => (
+            "the token is nobody's, or has expired, or was revoked",
+            "`holdfast token create` makes another one",
+        ),
+        ProofKind::Session => ("the login has ended", "log in again"),
+    };
+    Problem::new(ProblemKind::Unauthenticated, detail).hint(hint)
+}

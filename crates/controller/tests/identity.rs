@@ -1,0 +1,356 @@
+//! Users, tokens and sessions over an embedded store, through two processes.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use holdfast_api::documents::{
+    AuditEntry, AuditQuery, PasswordChange, SessionCreate, TokenCreate, UserChange, UserCreate,
+};
+use holdfast_api::{Identities, ProblemKind, Shown};
+use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
+use holdfast_identity::{Caller, Role, Scope};
+use holdfast_metadata::Embedded;
+use holdfast_model::record::Secret;
+
+use support::away::session;
+use support::{CLUSTER, Node, controller, open};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const PASSWORD: &str = "correct horse battery";
+/// Longer than what is known of the metadata is believed without asking.
+const STALE: Duration = Duration::from_millis(1100);
+
+fn over(controller: Controller, folder: &Path, name: &str) -> Accounts {
+    let folder = folder.join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let log = AuditLog::open(&folder.join(AUDIT_FILE)).unwrap();
+    Accounts::new(controller, name, log)
+}
+
+async fn accounts(store: &Embedded, folder: &Path, name: &str) -> Accounts {
+    over(controller(store).await, folder, name)
+}
+
+fn user(name: &str, role: Role) -> UserCreate {
+    UserCreate {
+        name: name.to_owned(),
+        role,
+        password: Secret(PASSWORD.to_owned()),
+    }
+}
+
+fn login(name: &str, password: &str) -> SessionCreate {
+    SessionCreate {
+        name: name.to_owned(),
+        password: Secret(password.to_owned()),
+    }
+}
+
+fn token(role: Role) -> TokenCreate {
+    TokenCreate {
+        name: "script".to_owned(),
+        role,
+        scope: Scope::Everything,
+        lifetime_seconds: 3600,
+    }
+}
+
+#[tokio::test]
+async fn a_login_holds_at_every_node_until_it_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    let made = here
+        .create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&*made.name, made.role, made.sessions),
+        ("ada", Role::Administrator, 0)
+    );
+    let again = here
+        .create_user(user("ada", Role::Viewer))
+        .await
+        .unwrap_err();
+    assert_eq!(again.kind, ProblemKind::UserExists);
+    for (name, password) in [
+        ("ada", "correct horse batterz"),
+        ("eve", PASSWORD),
+        ("../x", PASSWORD),
+    ] {
+        let wrong = here
+            .log_in(login(name, password), HERE)
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(wrong.kind, ProblemKind::Unauthenticated);
+        assert!(
+            !wrong.detail.contains(name),
+            "whether there is such a user is not told"
+        );
+    }
+    let began = here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
+    for at in [&here, &there] {
+        let caller = at.who(Shown::Session(&began.secret)).await.unwrap();
+        assert_eq!(caller, began.caller);
+        let other = at.who(Shown::Token(&began.secret)).await.unwrap_err();
+        assert_eq!(other.kind, ProblemKind::Unauthenticated);
+    }
+    assert_eq!(there.users().await.unwrap()[0].sessions, 1);
+    let holdfast_identity::Who::User(_, id) = &began.caller.who else {
+        panic!("a user logged in");
+    };
+    there.log_out(id).await.unwrap();
+    let ended = there.who(Shown::Session(&began.secret)).await.unwrap_err();
+    assert_eq!(ended.kind, ProblemKind::Unauthenticated);
+    tokio::time::sleep(STALE).await;
+    assert!(here.who(Shown::Session(&began.secret)).await.is_err());
+}
+
+#[tokio::test]
+async fn what_an_administrator_changes_is_in_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    here.create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    here.create_user(user("bob", Role::Viewer)).await.unwrap();
+    let bob = here.log_in(login("bob", PASSWORD), HERE).await.unwrap();
+    let role = UserChange {
+        role: Some(Role::Operator),
+        ..UserChange::default()
+    };
+    assert_eq!(
+        here.change_user("bob", role).await.unwrap().role,
+        Role::Operator
+    );
+    assert_eq!(
+        here.who(Shown::Session(&bob.secret)).await.unwrap().role,
+        Role::Operator
+    );
+    let disable = UserChange {
+        disabled: Some(true),
+        ..UserChange::default()
+    };
+    here.change_user("bob", disable.clone()).await.unwrap();
+    assert!(here.who(Shown::Session(&bob.secret)).await.is_err());
+    assert!(here.log_in(login("bob", PASSWORD), HERE).await.is_err());
+    let last = here.change_user("ada", disable).await.unwrap_err();
+    assert_eq!(last.kind, ProblemKind::Refused);
+    assert_eq!(
+        here.remove_user("ada").await.unwrap_err().kind,
+        ProblemKind::Refused
+    );
+    here.remove_user("bob").await.unwrap();
+    assert_eq!(
+        here.remove_user("bob").await.unwrap_err().kind,
+        ProblemKind::NoSuchUser
+    );
+    let short = here
+        .create_user(UserCreate {
+            password: Secret("short".to_owned()),
+            ..user("eve", Role::Viewer)
+        })
+        .await;
+    assert_eq!(short.unwrap_err().kind, ProblemKind::Invalid);
+    let odd = here
+        .create_user(user("Eve", Role::Viewer))
+        .await
+        .unwrap_err();
+    assert_eq!(odd.kind, ProblemKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_all_other_logins() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    here.create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    let one = here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
+    let other = here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
+    let holdfast_identity::Who::User(name, id) = &one.caller.who else {
+        panic!("a user logged in");
+    };
+    let change = |current: &str| PasswordChange {
+        current: Secret(current.to_owned()),
+        new: Secret("staple battery horse".to_owned()),
+    };
+    let wrong = here
+        .change_password((name, id), change("wrong"), HERE)
+        .await
+        .unwrap_err();
+    assert_eq!(wrong.kind, ProblemKind::Forbidden);
+    here.change_password((name, id), change(PASSWORD), HERE)
+        .await
+        .unwrap();
+    assert!(here.who(Shown::Session(&one.secret)).await.is_ok());
+    assert!(here.who(Shown::Session(&other.secret)).await.is_err());
+    assert!(here.log_in(login("ada", PASSWORD), HERE).await.is_err());
+    here.log_in(login("ada", "staple battery horse"), HERE)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_token_is_told_once_and_holds_until_it_is_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    let root = Caller::node(1);
+    let made = here
+        .create_token(token(Role::Operator), &root)
+        .await
+        .unwrap();
+    let caller = there.who(Shown::Token(&made.secret.0)).await.unwrap();
+    assert_eq!(
+        (caller.role, caller.scope),
+        (Role::Operator, Scope::Everything)
+    );
+    assert_eq!(here.tokens().await.unwrap(), [made.token.clone()]);
+    let more = here
+        .create_token(token(Role::Administrator), &caller)
+        .await
+        .unwrap_err();
+    assert_eq!(more.kind, ProblemKind::Forbidden);
+    for forged in [
+        made.secret.0.replace(|it: char| it.is_ascii_digit(), "a"),
+        "hft_".to_owned(),
+        String::new(),
+    ] {
+        let forged = here.who(Shown::Token(&forged)).await.unwrap_err();
+        assert_eq!(forged.kind, ProblemKind::Unauthenticated);
+    }
+    here.revoke_token(&made.token.id).await.unwrap();
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_err());
+    tokio::time::sleep(STALE).await;
+    assert!(there.who(Shown::Token(&made.secret.0)).await.is_err());
+}
+
+#[tokio::test]
+async fn those_who_try_passwords_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    here.create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    let mut kinds = Vec::new();
+    for _ in 0..8 {
+        let wrong = here
+            .log_in(login("ada", "wrong password"), HERE)
+            .await
+            .err()
+            .unwrap();
+        kinds.push(wrong.kind);
+        if wrong.kind == ProblemKind::TooManyAttempts {
+            let seconds = wrong.retry_after_seconds.unwrap();
+            assert!((1..=60).contains(&seconds), "{seconds}");
+        }
+    }
+    assert_eq!(
+        kinds
+            .iter()
+            .filter(|it| **it == ProblemKind::Unauthenticated)
+            .count(),
+        5
+    );
+    // Not even the right one helps before the time has passed, else it could be tried for.
+    let right = here
+        .log_in(login("ada", PASSWORD), HERE)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(right.kind, ProblemKind::TooManyAttempts);
+}
+
+#[tokio::test]
+async fn who_was_known_is_known_while_the_metadata_is_away_and_nobody_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let elsewhere = accounts(&store, folder.path(), "n1").await;
+    let made = elsewhere
+        .create_token(token(Role::Viewer), &Caller::node(1))
+        .await
+        .unwrap();
+    let (known, away) = session(&store);
+    let here = over(Controller::new(CLUSTER, known, None), folder.path(), "n2");
+    let (unknown, away_too) = session(&store);
+    let fresh = over(Controller::new(CLUSTER, unknown, None), folder.path(), "n3");
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_ok());
+    let requests = away.store.lock().unwrap().take();
+    away_too.store.lock().unwrap().take();
+    tokio::time::sleep(STALE).await;
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_ok());
+    let other = here.who(Shown::Token("hft_nonsense")).await.unwrap_err();
+    assert_eq!(other.kind, ProblemKind::Unauthenticated);
+    // One that has just started lets nobody in.
+    let unknown = fresh.who(Shown::Token(&made.secret.0)).await.unwrap_err();
+    assert_eq!(unknown.kind, ProblemKind::Unavailable);
+    let unmade = here
+        .create_token(token(Role::Viewer), &Caller::node(1))
+        .await
+        .unwrap_err();
+    assert_eq!(unmade.kind, ProblemKind::Unavailable);
+    // What was revoked meanwhile is revoked when it is back.
+    elsewhere.revoke_token(&made.token.id).await.unwrap();
+    *away.store.lock().unwrap() = requests;
+    tokio::time::sleep(STALE).await;
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_err());
+}
+
+#[tokio::test]
+async fn what_was_done_is_told_with_whoever_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let _node = Node::start(2, &store).await;
+    for at_ms in [1, 3, 2] {
+        here.note(AuditEntry {
+            at_ms,
+            who: "user ada".to_owned(),
+            ..AuditEntry::default()
+        });
+    }
+    let told = here
+        .audit(AuditQuery {
+            limit: 2,
+            since_ms: 0,
+        })
+        .await
+        .unwrap();
+    // That node has no log: its door is open.
+    assert_eq!(told.silent, ["n2"]);
+    let told: Vec<_> = told
+        .entries
+        .iter()
+        .map(|it| (it.at_ms, &*it.node))
+        .collect();
+    assert_eq!(told, [(3, "n1"), (2, "n1")]);
+}
+
+#[tokio::test]
+async fn many_changes_at_the_same_time_are_all_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    let root = Caller::node(1);
+    let make = |at: &'static str| {
+        let accounts = if at == "n1" { &here } else { &there };
+        accounts.create_token(token(Role::Viewer), &root)
+    };
+    let made = tokio::join!(make("n1"), make("n2"), make("n1"), make("n2"));
+    for made in [made.0, made.1, made.2, made.3] {
+        made.unwrap();
+    }
+    assert_eq!(here.tokens().await.unwrap().len(), 4);
+}
