@@ -265,7 +265,7 @@ pub struct Problem {
     pub hint: Option<String>,
     /// How many seconds to wait before it is tried again, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after_seconds: Option<u32>,
+    pub retry_after_seconds: Option<u16>,
 }
 
 impl Problem {

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(sessions.caller_of(&accounts, shown(&one), ends), None);
         assert_eq!(
             sessions.caller_of(&accounts, (shown(&one).0, shown(&drawn(2)).1), 21),
-            Some(caller.clone()),
+            Some(caller),
             "the secret of these is the same"
         );
         // The role is the user's present one.
