@@ -33,7 +33,7 @@ type Newest = Arc<Mutex<VecDeque<AuditEntry>>>;
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     newest: Newest,
-    to_file: SyncSender<AuditEntry>,
+    to_file: Option<SyncSender<AuditEntry>>,
 }
 
 impl AuditLog {
@@ -53,7 +53,19 @@ impl AuditLog {
         let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
         let builder = thread::Builder::new().name("audit".into());
         builder.spawn(move || writer.run(&entries))?;
-        Ok(Self { newest, to_file })
+        Ok(Self {
+            newest,
+            to_file: Some(to_file),
+        })
+    }
+
+    /// A log whose file cannot be had: entries are in memory, and in the process's own log.
+    #[must_use]
+    pub fn without_file() -> Self {
+        Self {
+            newest: Newest::default(),
+            to_file: None,
+        }
     }
 
     /// Puts an entry down. Waits for nothing.
@@ -62,15 +74,20 @@ impl AuditLog {
             let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
             keep(&mut newest, entry.clone());
         }
-        if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) =
-            self.to_file.try_send(entry)
-        {
+        let unwritten = match &self.to_file {
+            Some(to_file) => match to_file.try_send(entry) {
+                Ok(()) => None,
+                Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => Some(entry),
+            },
+            None => Some(entry),
+        };
+        if let Some(entry) = unwritten {
             tracing::error!(
                 who = entry.who,
                 method = entry.method,
                 path = entry.path,
                 status = entry.status,
-                "the audit log takes no more for now: this is not in it"
+                "the audit log takes nothing for now: this is not in it"
             );
         }
     }

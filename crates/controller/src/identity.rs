@@ -270,7 +270,7 @@ impl Accounts {
     fn admit(&self, user: &str, from: &str) -> Result<(), Problem> {
         let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
         throttle.admit(user, from, self.now()).map_err(|wait| {
-            let seconds = wait.as_secs() as u32 + u32::from(wait.subsec_nanos() > 0);
+            let seconds = wait.as_secs() as u16 + u16::from(wait.subsec_nanos() > 0);
             let detail = format!("too many passwords were tried in vain; wait {seconds} s");
             Problem {
                 retry_after_seconds: Some(seconds),

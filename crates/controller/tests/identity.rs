@@ -215,7 +215,10 @@ async fn a_token_is_told_once_and_holds_until_it_is_revoked() {
         (caller.role, caller.scope),
         (Role::Operator, Scope::Everything)
     );
-    assert_eq!(here.tokens().await.unwrap(), [made.token.clone()]);
+    assert_eq!(
+        here.tokens().await.unwrap(),
+        std::slice::from_ref(&made.token)
+    );
     let more = here
         .create_token(token(Role::Administrator), &caller)
         .await

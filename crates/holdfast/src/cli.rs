@@ -11,11 +11,14 @@ use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_tls::{Connector, Credentials};
 
+use crate::commands::audit::AuditArguments;
 use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
 use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::commands::security::SecurityCommand;
+use crate::commands::token::TokenCommand;
+use crate::commands::user::UserCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
 use crate::manual::ManArguments;
@@ -148,6 +151,20 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: InitiatorCommand,
     },
+    /// List, make, change and remove users: people who log in at the console
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// List, make and revoke tokens: what programs show, and this command line, from HOLDFAST_TOKEN
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
+    /// Tell who this command line is to the cluster, and what that one may
+    Whoami,
+    /// List what was changed through the interface, by whom and from where, and what was refused
+    Audit(AuditArguments),
     /// List the times in which commands waited and none was done, and why
     Stalls(StallArguments),
     /// Show how fast volumes, nodes or devices were

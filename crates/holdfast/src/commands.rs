@@ -1,5 +1,6 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+pub(crate) mod audit;
 pub(crate) mod certify;
 mod confirm;
 pub(crate) mod device;
@@ -9,6 +10,7 @@ mod found;
 pub(crate) mod history;
 pub(crate) mod initiator;
 pub(crate) mod node;
+mod password;
 mod protection;
 mod scrub;
 pub(crate) mod security;
@@ -16,7 +18,9 @@ pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;
 pub(crate) mod tasks;
+pub(crate) mod token;
 pub(crate) mod upgrade_check;
+pub(crate) mod user;
 pub(crate) mod volume;
 
 use clap::error::ErrorKind;

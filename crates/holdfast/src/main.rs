@@ -67,6 +67,14 @@ fn main() -> ExitCode {
         Command::Initiator { command } => {
             within_runtime(commands::initiator::run(&global, &output, command))
         }
+        Command::User { command } => within_runtime(commands::user::run(&global, &output, command)),
+        Command::Token { command } => {
+            within_runtime(commands::token::run(&global, &output, command))
+        }
+        Command::Whoami => within_runtime(commands::audit::who(&global, &output)),
+        Command::Audit(arguments) => {
+            within_runtime(commands::audit::show(&global, &output, &arguments))
+        }
         Command::Certify(arguments) => {
             within_runtime(commands::certify::run(&global, &output, arguments))
         }

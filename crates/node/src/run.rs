@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
-use holdfast_api::Api;
 use holdfast_api::documents::AwaitedCause;
+use holdfast_api::{Api, Door};
 use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::chap::ChapSeed;
@@ -54,14 +54,14 @@ pub const LOG_FILE: &str = "node.log";
 const PEER_CONNECTIONS_MAX: usize = 4 * 64;
 
 /// Runs a node until it is told to stop, by SIGTERM or SIGINT, and beside it a member of etcd, where the section
-/// `[etcd]` has one for this machine. `make_api` makes what answers at its API; it is called once, on another thread.
+/// `[etcd]` has one for this machine. `make_api` makes what answers at its API, and what stands in front of it; it is called once, on another thread.
 ///
 /// # Errors
 /// [`NodeError`] if it cannot start, or does not stop cleanly. Everything that is known then is in
 /// its log too, if there is one.
 pub fn run<A: Api>(
     config: &NodeConfig,
-    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+    make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
     let plan = member::of(config)?;
@@ -105,7 +105,7 @@ pub(crate) fn move_in(directory: &Path, log: LogConfig) -> Result<(Directory, Lo
 
 fn run_logged<A: Api>(
     config: &NodeConfig,
-    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+    make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
     let security = Security::begin(config)?;
@@ -146,7 +146,7 @@ async fn serve<A: Api>(
     config: &NodeConfig,
     (api, security): (Listener, Option<Security>),
     network: Network,
-    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+    make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     left_out: &mut Option<NodeError>,
 ) -> Result<(), NodeError> {
     let mut signals = Signals::listen()?;

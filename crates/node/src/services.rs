@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use holdfast_api::documents::LocalReport;
-use holdfast_api::{Api, server};
+use holdfast_api::{Api, Door, server};
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
 use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
@@ -42,9 +42,14 @@ pub struct ApiParts {
     pub cluster: ClusterId,
     /// A session of its own with the metadata.
     pub session: Session,
-    /// Where the cluster may have to be made, because nobody else does: another session, and the node's
-    /// directory.
-    pub founding: Option<(Session, PathBuf)>,
+    /// The node's name.
+    pub name: String,
+    /// The node's directory.
+    pub directory: PathBuf,
+    /// Whether it has to be found out who asks, and whether that one may.
+    pub is_guarded: bool,
+    /// Where the cluster may have to be made, because nobody else does: another session.
+    pub founding: Option<Session>,
     /// What the node knows by itself, renewed four times a second; each five seconds while it waits for a device.
     pub report: watch::Receiver<LocalReport>,
     /// The stalls that it keeps.
@@ -83,7 +88,7 @@ impl Services {
         (listener, security): (Listener, Option<Security>),
         report: watch::Receiver<LocalReport>,
         (devices, looker): (DeviceDesk, Looker),
-        make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+        make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     ) -> Result<Self, NodeError> {
         let (beside, for_api) = (runtime()?, runtime()?);
         let within = beside.enter();
@@ -102,6 +107,9 @@ impl Services {
         let founding = founding(config, etcd.is_some())?;
         let parts = ApiParts {
             cluster: config.cluster,
+            name: config.name.clone(),
+            directory: config.directory.clone(),
+            is_guarded: !config.security.off,
             session: connect(config)?.session,
             founding,
             report,
@@ -150,12 +158,13 @@ fn start_api<A: Api>(
     runtime: Runtime,
     listener: TcpListener,
     security: Option<Security>,
-    make_api: impl FnOnce() -> A + Send + 'static,
+    make_api: impl FnOnce() -> (A, Door) + Send + 'static,
 ) -> io::Result<oneshot::Sender<()>> {
     let (stop, stopped) = oneshot::channel::<()>();
     start("api", move || {
         runtime.block_on(async {
-            let router = holdfast_api::router(Arc::new(make_api()));
+            let (api, door) = make_api();
+            let router = holdfast_api::router(Arc::new(api), door);
             let router = holdfast_console::with_console(router);
             let acceptor = security.as_ref().map(Security::acceptor);
             if let Some(security) = security {
@@ -172,11 +181,11 @@ fn start_api<A: Api>(
 }
 
 /// What the cluster may have to be made with; nothing where whoever serves the metadata has made it.
-fn founding(config: &NodeConfig, has_etcd: bool) -> Result<Option<(Session, PathBuf)>, Invalid> {
+fn founding(config: &NodeConfig, has_etcd: bool) -> Result<Option<Session>, Invalid> {
     if !has_etcd {
         return Ok(None);
     }
-    Ok(Some((connect(config)?.session, config.directory.clone())))
+    Ok(Some(connect(config)?.session))
 }
 
 fn runtime() -> io::Result<Runtime> {

@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
+use holdfast_api::Door;
 use holdfast_api::documents::{AwaitedCause, Detached};
 use holdfast_model::Policy;
 use holdfast_node::config::NodeConfig;
@@ -22,7 +23,7 @@ fn a_node() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let config = NodeConfig::read(Path::new(&path)).unwrap();
-    match run(&config, LocalApi) {
+    match run(&config, |parts| (LocalApi(parts), Door::Open)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -126,7 +127,9 @@ fn a_second_one_in_its_directory_is_told_who_is_there() {
     let bench = Bench::new();
     let config = bench.config(1);
     let node = bench.start(&config, 0);
-    let error = run(&config, LocalApi).unwrap_err().to_string();
+    let error = run(&config, |parts| (LocalApi(parts), Door::Open))
+        .unwrap_err()
+        .to_string();
     let expected = format!("is in use by process {}", node.id());
     assert!(error.contains(&expected), "{error}");
 }

@@ -1,11 +1,13 @@
 //! `holdfast node` and `holdfast witness`: the daemons, and who belongs to the cluster.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use holdfast_api::Door;
 use holdfast_api::documents::{
     Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, SyncWork,
 };
-use holdfast_controller::Controller;
+use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
 use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
@@ -22,6 +24,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     holdfast_node::run(&config, |parts| {
         let ApiParts {
             cluster,
+            name,
+            directory,
+            is_guarded,
             session,
             founding,
             report,
@@ -31,9 +36,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             devices,
             connector,
         } = parts;
-        if let Some((session, directory)) = founding {
+        if let Some(session) = founding {
             let controller = Controller::new(cluster, session, None);
-            tokio::spawn(found::found(controller, directory, report.clone()));
+            tokio::spawn(found::found(controller, directory.clone(), report.clone()));
         }
         let controller = Controller::new(cluster, session, Some(report))
             .connecting(connector)
@@ -48,9 +53,27 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             });
         // It ends with the node.
         drop(controller.steer());
-        controller
+        let door = if is_guarded {
+            guard(&controller, &name, &directory)
+        } else {
+            Door::Open
+        };
+        (controller, door)
     })
     .map_err(Failure::new)
+}
+
+/// What stands in front of an interface whose users are known. Its log is in that directory.
+pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Door {
+    let path = directory.join(AUDIT_FILE);
+    let log = AuditLog::open(&path).unwrap_or_else(|error| {
+        tracing::error!(
+            "open {}: {error}: what is changed is put down here and in memory only",
+            path.display()
+        );
+        AuditLog::without_file()
+    });
+    Door::Guarded(Arc::new(Accounts::new(controller.clone(), name, log)))
 }
 
 /// Runs a witness until it is told to stop.

@@ -77,7 +77,7 @@ impl Services {
         let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
         let founding = patience.wait("to make the cluster", async || controller.found().await);
         founding.await?;
-        let router = with_console(router(Arc::new(controller)));
+        let router = with_console(router(Arc::new(controller), holdfast_api::Door::Open));
         let acceptor = own.as_ref().map(Acceptor::new);
         servers.spawn(api_server::serve_over(api, router, acceptor));
         Ok(Self {

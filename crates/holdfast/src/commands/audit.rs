@@ -1,0 +1,94 @@
+//! `holdfast audit` and `holdfast whoami`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditQuery, Identity, IdentityKind};
+
+use super::client;
+use super::stalls::utc;
+use crate::cli::{Global, age};
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct AuditArguments {
+    /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    since: Option<Duration>,
+    /// How many at most, the newest first
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(AUDIT_MAX)))]
+    limit: u32,
+}
+
+pub(crate) async fn show(
+    global: &Global,
+    output: &Output,
+    arguments: &AuditArguments,
+) -> Result<(), Failure> {
+    let since_ms = arguments.since.map_or(0, |age| {
+        let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
+        let then = then.duration_since(UNIX_EPOCH);
+        then.map_or(0, |then| then.as_millis() as u64)
+    });
+    let query = AuditQuery {
+        limit: arguments.limit,
+        since_ms,
+    };
+    let list = client(global).audit(query).await?;
+    if !list.silent.is_empty() {
+        let silent = list.silent.join(", ");
+        output.talk(&format!(
+            "note: what was done through {silent} is missing: no answer"
+        ));
+    }
+    output.result(&list, || text(&list.entries))
+}
+
+fn text(entries: &[AuditEntry]) -> String {
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let result = match &entry.code {
+                Some(code) => format!("{} {code}", entry.status),
+                None => entry.status.to_string(),
+            };
+            [
+                utc(entry.at_ms),
+                entry.node.clone(),
+                entry.who.clone(),
+                entry.from.clone(),
+                format!("{} {}", entry.method, entry.path),
+                result,
+            ]
+        })
+        .collect();
+    table(
+        ["TIME (UTC)", "THROUGH", "WHO", "FROM", "WHAT", "RESULT"],
+        &rows,
+    )
+}
+
+pub(crate) async fn who(global: &Global, output: &Output) -> Result<(), Failure> {
+    let who = client(global).who().await?;
+    output.result(&who, || told(&who))
+}
+
+fn told(who: &Identity) -> String {
+    let Identity {
+        kind,
+        name,
+        role,
+        scope,
+        expires_ms,
+    } = who;
+    let kind = match kind {
+        IdentityKind::User => "user ",
+        IdentityKind::Token => "token ",
+        IdentityKind::Node => "node ",
+        IdentityKind::Anybody => {
+            return "anybody: security is off, and everybody may everything\n".to_owned();
+        }
+    };
+    let until = expires_ms.map_or_else(String::new, |at| format!(", until {}", utc(at)));
+    format!("{kind}{name}: {role} for {scope}{until}\n")
+}

@@ -1,0 +1,157 @@
+//! `holdfast user`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use holdfast_api::documents::{User, UserChange, UserCreate};
+use holdfast_identity::{Role, UserName};
+use serde::Serialize;
+
+use super::client;
+use super::password::new_password;
+use super::stalls::utc;
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// List the users: what each may, and how many logins hold
+    List,
+    /// Make a user; the password is asked for, unless a file has it
+    Create {
+        /// The name: 1 to 64 of a-z, 0-9, '.', '_', '-' and '@'
+        name: UserName,
+        /// What that one may: viewer looks; operator runs volumes, hosts, devices and maintenance as well; administrator also changes
+        /// settings, nodes, and who may do what
+        #[arg(long, default_value_t = Role::Viewer)]
+        role: Role,
+        /// The file with the password, of 12 letters at least
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// Say anew what a user may
+    Role {
+        /// The user's name
+        name: UserName,
+        /// viewer, operator or administrator
+        role: Role,
+    },
+    /// Give a user another password; logins end
+    Password {
+        /// The user's name
+        name: UserName,
+        /// The file with the password, of 12 letters at least
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// Keep a user from logging in; logins end
+    Disable {
+        /// The user's name
+        name: UserName,
+    },
+    /// Let a user log in again
+    Enable {
+        /// The user's name
+        name: UserName,
+    },
+    /// Remove a user; tokens that this user made hold on
+    Remove {
+        /// The user's name
+        name: UserName,
+    },
+}
+
+/// What `user remove` says to programs.
+#[derive(Serialize)]
+struct Removed<'a> {
+    removed: &'a str,
+}
+
+pub(crate) async fn run(
+    global: &Global,
+    output: &Output,
+    command: UserCommand,
+) -> Result<(), Failure> {
+    let client = client(global);
+    let (name, change) = match command {
+        UserCommand::List => {
+            let list = client.users().await?;
+            return output.result(&list, || text(&list.users));
+        }
+        UserCommand::Create {
+            name,
+            role,
+            password_file,
+        } => {
+            let request = UserCreate {
+                password: new_password(password_file.as_deref(), name.as_str())?,
+                name: name.into(),
+                role,
+            };
+            let user = client.create_user(&request).await?;
+            return output.result(&user, || text(std::slice::from_ref(&user)));
+        }
+        UserCommand::Remove { name } => {
+            client.remove_user(name.as_str()).await?;
+            let removed = Removed {
+                removed: name.as_str(),
+            };
+            return output.result(&removed, || format!("removed {name}\n"));
+        }
+        UserCommand::Role { name, role } => {
+            let role = Some(role);
+            (
+                name,
+                UserChange {
+                    role,
+                    ..UserChange::default()
+                },
+            )
+        }
+        UserCommand::Password {
+            name,
+            password_file,
+        } => {
+            let password = Some(new_password(password_file.as_deref(), name.as_str())?);
+            (
+                name,
+                UserChange {
+                    password,
+                    ..UserChange::default()
+                },
+            )
+        }
+        UserCommand::Disable { name } => (name, disabled(true)),
+        UserCommand::Enable { name } => (name, disabled(false)),
+    };
+    let user = client.change_user(name.as_str(), &change).await?;
+    output.result(&user, || text(std::slice::from_ref(&user)))
+}
+
+fn disabled(disabled: bool) -> UserChange {
+    UserChange {
+        disabled: Some(disabled),
+        ..UserChange::default()
+    }
+}
+
+fn text(users: &[User]) -> String {
+    let rows: Vec<_> = users
+        .iter()
+        .map(|user| {
+            let state = if user.disabled { "disabled" } else { "enabled" };
+            [
+                user.name.clone(),
+                user.role.to_string(),
+                state.to_owned(),
+                user.sessions.to_string(),
+                utc(user.password_changed_ms),
+            ]
+        })
+        .collect();
+    table(
+        ["USER", "ROLE", "STATE", "LOGINS", "PASSWORD SINCE (UTC)"],
+        &rows,
+    )
+}
