@@ -3,41 +3,71 @@ import {
   IconActivity,
   IconDatabase,
   IconDevicesPc,
+  IconHistory,
   IconHourglass,
   IconMoon,
   IconServer2,
   IconSettings,
   IconSun,
+  IconUsers,
 } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Component, type ReactNode } from 'react';
-import { clusterQuery } from './api/queries';
+import { unknown } from './api/client';
+import { clusterQuery, sessionQuery } from './api/queries';
+import type { Identity } from './api/types';
+import { AuditPage } from './pages/audit';
 import { HostsPage } from './pages/hosts';
+import { LoginPage } from './pages/login';
 import { NodePage } from './pages/node';
 import { NodesPage } from './pages/nodes';
 import { OverviewPage } from './pages/overview';
 import { SettingsPage } from './pages/settings';
 import { StallsPage } from './pages/stalls';
+import { UsersPage } from './pages/users';
 import { VolumePage } from './pages/volume';
 import { VolumesPage } from './pages/volumes';
 import { WizardPage } from './pages/wizard';
-import { Empty, Failure, Sign } from './parts/basic';
+import { Account } from './parts/account';
+import { Empty, Failure, Sign, Waiting } from './parts/basic';
 import { Lost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
 import { healthSentence } from './text/words';
 
-const PLACES = [
+/** Where one can go; some of it is for some only. */
+const PLACES: {
+  to: string;
+  name: string;
+  Icon: typeof IconActivity;
+  isFor?: (who: Identity) => boolean;
+}[] = [
   { to: '/', name: 'Overview', Icon: IconActivity },
   { to: '/volumes', name: 'Volumes', Icon: IconDatabase },
   { to: '/nodes', name: 'Nodes', Icon: IconServer2 },
   { to: '/hosts', name: 'Hosts', Icon: IconDevicesPc },
   { to: '/stalls', name: 'Stalls', Icon: IconHourglass },
   { to: '/settings', name: 'Settings', Icon: IconSettings },
-] as const;
+  { to: '/users', name: 'Users', Icon: IconUsers, isFor: (who) => who.role === 'administrator' },
+  {
+    to: '/audit',
+    name: 'Audit',
+    Icon: IconHistory,
+    isFor: (who) => who.role === 'administrator' && who.kind !== 'anybody',
+  },
+];
 
 export function App() {
+  const session = useQuery(sessionQuery);
+  if (unknown(session.error)) return <LoginPage ended={session.data !== undefined} />;
+  // A node that does not answer is told by the pages.
+  if (session.isPending) return <Waiting what="who you are" />;
+  return <Shell who={session.data} />;
+}
+
+function Shell({ who }: { who: Identity | undefined }) {
   const path = usePath();
+  const places = PLACES.filter(({ isFor }) => isFor === undefined || (who && isFor(who)));
   return (
     <div className="shell">
       <a className="skip" href="#page">
@@ -52,7 +82,7 @@ export function App() {
           <span>Holdfast</span>
         </Link>
         <nav aria-label="Pages">
-          {PLACES.map(({ to, name, Icon }) => {
+          {places.map(({ to, name, Icon }) => {
             const here = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`);
             return (
               <Link key={to} to={to} className="place" aria-current={here ? 'page' : undefined}>
@@ -62,6 +92,7 @@ export function App() {
             );
           })}
         </nav>
+        {who ? <Account who={who} /> : null}
         <div className="side-foot">
           <Pulse />
           <Scheme />
@@ -95,6 +126,10 @@ function View({ path }: { path: string }) {
       return <StallsPage />;
     case 'settings':
       return <SettingsPage />;
+    case 'users':
+      return <UsersPage />;
+    case 'audit':
+      return <AuditPage />;
     default:
       return <Empty title="There is no such page" action={<Link to="/">To the overview</Link>} />;
   }

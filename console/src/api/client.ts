@@ -87,3 +87,8 @@ export function told(error: unknown): Problem {
     status: 0,
   });
 }
+
+/** Whether an error says that nobody knows who asks. */
+export function unknown(error: unknown): boolean {
+  return error instanceof Problem && error.status === 401;
+}

@@ -1,12 +1,13 @@
 import {
   keepPreviousData,
+  QueryCache,
   QueryClient,
   queryOptions,
   type UseMutationResult,
   useMutation,
   useQueryClient,
 } from '@tanstack/react-query';
-import { ask, client } from './client';
+import { ask, client, unknown } from './client';
 import { readHistory, type Subject } from './history';
 
 /** What changes while one looks at it. */
@@ -15,6 +16,14 @@ export const LIVE_MS = 1_000;
 const SLOW_MS = 5_000;
 
 export const queryClient = new QueryClient({
+  // Whatever is answered so: the login has ended, and the session says it.
+  queryCache: new QueryCache({
+    onError: (error, query) => {
+      if (unknown(error) && query.queryKey[0] !== 'session') {
+        queryClient.invalidateQueries({ queryKey: ['session'] });
+      }
+    },
+  }),
   defaultOptions: {
     queries: {
       // The next poll is the next try; an error is shown beside what was known last.
@@ -25,6 +34,13 @@ export const queryClient = new QueryClient({
     },
     mutations: { retry: false, networkMode: 'always' },
   },
+});
+
+/** Who asks, as the node knows that one. */
+export const sessionQuery = queryOptions({
+  queryKey: ['session'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/session', { signal })),
+  refetchInterval: 6 * SLOW_MS,
 });
 
 /** How the cluster is, and why: asked for together, or one would be of another moment than the other. */
@@ -95,6 +111,28 @@ export const initiatorsQuery = queryOptions({
 export const settingsQuery = queryOptions({
   queryKey: ['settings'],
   queryFn: ({ signal }) => ask(client.GET('/api/v1/settings', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+export const usersQuery = queryOptions({
+  queryKey: ['users'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/users', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+export const tokensQuery = queryOptions({
+  queryKey: ['tokens'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/tokens', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
+/** Entries of the audit log that are shown: what each node tells at most. */
+const AUDIT_LIMIT = 1000;
+
+export const auditQuery = queryOptions({
+  queryKey: ['audit'],
+  queryFn: ({ signal }) =>
+    ask(client.GET('/api/v1/audit', { params: { query: { limit: AUDIT_LIMIT } }, signal })),
   refetchInterval: SLOW_MS,
 });
 

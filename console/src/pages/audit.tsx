@@ -1,0 +1,92 @@
+import { useQuery } from '@tanstack/react-query';
+import { auditQuery } from '../api/queries';
+import type { AuditEntry } from '../api/types';
+import { Empty, PageHead, Shown, Standing } from '../parts/basic';
+import { type Column, DataTable } from '../parts/table';
+import { useTitle } from '../router';
+import { moment } from '../text/units';
+
+const COLUMNS: Column<AuditEntry>[] = [
+  {
+    id: 'at',
+    head: 'When',
+    by: (one) => one.at_ms,
+    cell: (one) => moment(one.at_ms),
+  },
+  { id: 'who', head: 'Who', by: (one) => one.who, cell: (one) => one.who },
+  {
+    id: 'what',
+    head: 'What',
+    tip: 'The method and the path of the request',
+    by: (one) => `${one.method} ${one.path}`,
+    cell: (one) => (
+      <span className="mono">
+        {one.method} {one.path}
+      </span>
+    ),
+  },
+  {
+    id: 'result',
+    head: 'Result',
+    tip: 'Whether it was done, and if not, why not',
+    by: (one) => one.status,
+    cell: (one) =>
+      one.status < 400 ? (
+        <Standing word="done" tone="good" tip={`HTTP status ${one.status}`} />
+      ) : (
+        <Standing word={one.code ?? 'failed'} tone="warn" tip={`HTTP status ${one.status}`} />
+      ),
+  },
+  {
+    id: 'from',
+    head: 'From',
+    tip: 'The address that the request came from',
+    spare: true,
+    by: (one) => one.from,
+    cell: (one) => <span className="mono">{one.from}</span>,
+  },
+  {
+    id: 'node',
+    head: 'Through',
+    tip: 'The node whose interface was asked',
+    spare: true,
+    by: (one) => one.node,
+    cell: (one) => one.node,
+  },
+];
+
+/** What was done, and what was refused. */
+export function AuditPage() {
+  useTitle('Audit');
+  const query = useQuery(auditQuery);
+  return (
+    <>
+      <PageHead title="Audit" />
+      <p className="page-lead">
+        The newest of what was changed through the interface of any node, and of what was refused.
+        Each node keeps its own in <code>audit.log</code>.
+      </p>
+      <Shown query={query} what="the log">
+        {({ entries, silent }) => (
+          <div className="panel">
+            {silent.length > 0 ? (
+              <p className="note">
+                What was done through {silent.join(', ')} is missing: no answer.
+              </p>
+            ) : null}
+            <DataTable
+              label="What was done"
+              rows={entries}
+              columns={COLUMNS}
+              rowId={(one) => `${one.node} ${one.at_ms} ${one.method} ${one.path}`}
+              sortBy="at"
+              descending
+              search="entries"
+              empty={<Empty title="Nothing was changed yet" />}
+            />
+          </div>
+        )}
+      </Shown>
+    </>
+  );
+}

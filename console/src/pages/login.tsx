@@ -1,0 +1,64 @@
+import { Button, PasswordInput, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { ask, client } from '../api/client';
+import { useChange } from '../api/queries';
+import { Failure } from '../parts/basic';
+import { useTitle } from '../router';
+
+/** Nobody is known: before anything else, who it is. The page that was wanted comes after it. */
+export function LoginPage({ ended }: { ended: boolean }) {
+  useTitle('Log in');
+  const [name, setName] = useState('');
+  const [password, setPassword] = useState('');
+  const login = useChange((body: { name: string; password: string }) =>
+    ask(client.POST('/api/v1/session', { body })),
+  );
+  return (
+    <main className="login" id="page">
+      <form
+        className="panel login-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          login.mutate({ name: name.trim(), password });
+        }}
+      >
+        <h1>
+          <svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+            <rect width="32" height="32" rx="7" className="brand-ground" />
+            <path d="M9 7v18M23 7v18M9 16h14" className="brand-lines" />
+          </svg>
+          Holdfast
+        </h1>
+        {ended ? <p className="note">The login has ended. Log in again to go on.</p> : null}
+        <TextInput
+          label="User"
+          name="username"
+          autoComplete="username"
+          autoCapitalize="none"
+          spellCheck={false}
+          autoFocus
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="Password"
+          name="password"
+          autoComplete="current-password"
+          value={password}
+          onChange={(event) => setPassword(event.currentTarget.value)}
+        />
+        {login.error ? <Failure error={login.error} /> : null}
+        <Button
+          type="submit"
+          loading={login.isPending}
+          disabled={name.trim() === '' || password === ''}
+        >
+          Log in
+        </Button>
+        <p className="note">
+          The first user is made on a node's machine, as root: <code>holdfast user create</code>
+        </p>
+      </form>
+    </main>
+  );
+}

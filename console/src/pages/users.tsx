@@ -1,0 +1,268 @@
+import { Button, NativeSelect, TextInput } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ask, client } from '../api/client';
+import { sessionQuery, useChange, usersQuery } from '../api/queries';
+import type { Role, User } from '../api/types';
+import { NewPassword, passwordFault } from '../parts/account';
+import { Empty, PageHead, Shown, Standing } from '../parts/basic';
+import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { say } from '../parts/say';
+import { type Column, DataTable } from '../parts/table';
+import { useTitle } from '../router';
+import { moment } from '../text/units';
+import { Tokens } from './tokens';
+
+export const ROLES: { value: Role; label: string }[] = [
+  { value: 'viewer', label: 'Viewer: looks' },
+  { value: 'operator', label: 'Operator: volumes, hosts, devices, maintenance' },
+  { value: 'administrator', label: 'Administrator: settings, nodes, users as well' },
+];
+
+const NAME = /^[a-z0-9][a-z0-9._@-]{0,63}$/;
+
+function columns(order: (kind: 'change' | 'remove', user: User) => void): Column<User>[] {
+  return [
+    { id: 'name', head: 'User', by: (one) => one.name, cell: (one) => one.name },
+    {
+      id: 'role',
+      head: 'Role',
+      tip: 'A viewer looks; an operator runs volumes, hosts, devices and maintenance as well; an administrator also changes settings, nodes, and who may do what',
+      by: (one) => one.role,
+      cell: (one) => one.role,
+    },
+    {
+      id: 'state',
+      head: 'State',
+      by: (one) => (one.disabled ? 'disabled' : 'enabled'),
+      cell: (one) =>
+        one.disabled ? (
+          <Standing word="disabled" tone="warn" tip="Nobody can log in as this user" />
+        ) : (
+          <Standing word="enabled" tone="good" tip="Can log in" />
+        ),
+    },
+    {
+      id: 'sessions',
+      head: 'Logins',
+      tip: 'Logins that hold, at whatever browser',
+      numeric: true,
+      by: (one) => one.sessions,
+      cell: (one) => one.sessions,
+    },
+    {
+      id: 'since',
+      head: 'Password since',
+      tip: 'When the password was last changed',
+      spare: true,
+      by: (one) => one.password_changed_ms,
+      cell: (one) => moment(one.password_changed_ms),
+    },
+    {
+      id: 'orders',
+      head: 'Change',
+      by: () => 0,
+      cell: (one) => (
+        <span className="row-orders">
+          <Button
+            variant="default"
+            size="compact-xs"
+            aria-label={`Change ${one.name}`}
+            onClick={() => order('change', one)}
+          >
+            Change
+          </Button>
+          <Button
+            variant="default"
+            size="compact-xs"
+            aria-label={`Remove ${one.name}`}
+            onClick={() => order('remove', one)}
+          >
+            Remove
+          </Button>
+        </span>
+      ),
+    },
+  ];
+}
+
+/** Who may log in, and what programs show. */
+export function UsersPage() {
+  useTitle('Users');
+  const who = useQuery(sessionQuery).data;
+  const query = useQuery(usersQuery);
+  const [dialog, open, close] = useDialog<'create' | 'change' | 'remove'>();
+  const [chosen, setChosen] = useState<User | null>(null);
+  const add = (
+    <Button leftSection={<IconPlus size={15} />} onClick={() => open('create')}>
+      Add user
+    </Button>
+  );
+  if (who?.kind === 'anybody') {
+    return (
+      <>
+        <PageHead title="Users" />
+        <Empty title="Security is off">
+          There are no users and no tokens: whoever reaches a node may do everything. The book tells
+          how security is turned on, under "Security".
+        </Empty>
+      </>
+    );
+  }
+  return (
+    <>
+      <PageHead title="Users" actions={add} />
+      <p className="page-lead">People who log in. A change is in effect at once.</p>
+      <Shown query={query} what="the users">
+        {({ users }) => (
+          <div className="panel">
+            <DataTable
+              label="Users"
+              rows={users}
+              columns={columns((kind, user) => {
+                setChosen(user);
+                open(kind);
+              })}
+              rowId={(one) => one.name}
+              sortBy="name"
+              search={users.length > 8 ? 'users' : undefined}
+              empty={<Empty title="There is no user" action={add} />}
+            />
+          </div>
+        )}
+      </Shown>
+      <Tokens />
+      {dialog === 'create' ? <CreateDialog onClose={close} /> : null}
+      {dialog === 'change' && chosen ? <ChangeDialog user={chosen} onClose={close} /> : null}
+      {dialog === 'remove' && chosen ? <RemoveDialog name={chosen.name} onClose={close} /> : null}
+    </>
+  );
+}
+
+function CreateDialog({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('');
+  const [role, setRole] = useState<Role>('viewer');
+  const [password, setPassword] = useState('');
+  const create = useChange((body: { name: string; role: Role; password: string }) =>
+    ask(client.POST('/api/v1/users', { body })),
+  );
+  const fits = NAME.test(name);
+  return (
+    <Dialog
+      title="Add a user"
+      does="Add user"
+      ready={fits && password !== '' && passwordFault(password) === undefined}
+      busy={create.isPending}
+      error={create.error}
+      onClose={onClose}
+      onDo={() =>
+        create.mutate(
+          { name, role, password },
+          {
+            onSuccess: () => {
+              say(`${name} can log in`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <TextInput
+        data-autofocus
+        label="Name"
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        value={name}
+        error={name === '' || fits ? undefined : 'small letters, digits, . _ - @'}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <RoleSelect value={role} onChange={setRole} />
+      <NewPassword label="Password" value={password} onChange={setPassword} />
+    </Dialog>
+  );
+}
+
+export function RoleSelect({ value, onChange }: { value: Role; onChange: (to: Role) => void }) {
+  return (
+    <NativeSelect
+      label="Role"
+      data={ROLES}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value as Role)}
+    />
+  );
+}
+
+function ChangeDialog({ user, onClose }: { user: User; onClose: () => void }) {
+  const [role, setRole] = useState<Role>(user.role);
+  const [disabled, setDisabled] = useState(user.disabled);
+  const [password, setPassword] = useState('');
+  const path = { name: user.name };
+  const body = {
+    ...(role === user.role ? {} : { role }),
+    ...(disabled === user.disabled ? {} : { disabled }),
+    ...(password === '' ? {} : { password }),
+  };
+  const change = useChange(() =>
+    ask(client.PATCH('/api/v1/users/{name}', { params: { path }, body })),
+  );
+  return (
+    <Dialog
+      title={`Change ${user.name}`}
+      does="Change"
+      ready={Object.keys(body).length > 0 && passwordFault(password) === undefined}
+      busy={change.isPending}
+      error={change.error}
+      onClose={onClose}
+      onDo={() =>
+        change.mutate(undefined, {
+          onSuccess: () => {
+            say(`${user.name} is changed`);
+            onClose();
+          },
+        })
+      }
+    >
+      <RoleSelect value={role} onChange={setRole} />
+      <Tick label="Nobody can log in as this user" value={disabled} onChange={setDisabled} />
+      <NewPassword
+        label="New password, if it is to be another"
+        value={password}
+        onChange={setPassword}
+      />
+      <p className="note">With another password, or when nobody can log in, present logins end.</p>
+    </Dialog>
+  );
+}
+
+function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const [typed, setTyped] = useState('');
+  const path = { name };
+  const remove = useChange(() => ask(client.DELETE('/api/v1/users/{name}', { params: { path } })));
+  return (
+    <Dialog
+      title="Remove a user"
+      does="Remove"
+      danger
+      ready={typed === name}
+      busy={remove.isPending}
+      error={remove.error}
+      onClose={onClose}
+      onDo={() =>
+        remove.mutate(undefined, {
+          onSuccess: () => {
+            say(`${name} is removed`);
+            onClose();
+          },
+        })
+      }
+    >
+      <p>
+        Logins of this user end. Tokens that this user made hold on: revoke those by themselves.
+      </p>
+      <TypedName name={name} value={typed} onChange={setTyped} />
+    </Dialog>
+  );
+}
