@@ -24,7 +24,7 @@ impl Accounts {
         let nodes = inventory.nodes.values();
         let others = nodes.clone().filter(|node| Some(node.node) != here);
         let ask = |client: holdfast_api::ApiClient| async move { client.local_audit(query).await };
-        let told = ask_each(others, ask).await;
+        let told = ask_each(others, self.controller.connector.as_ref(), ask).await;
         let silent = silent(nodes, |node| {
             Some(node) == here || told.iter().any(|answer| answer.node == node.0)
         });
