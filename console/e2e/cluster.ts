@@ -1,11 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash, X509Certificate } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { get } from 'node:https';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 type DemoNode = { name: string; pid: number; api: string; command: string[] };
-type DemoFile = { api: string; nodes: DemoNode[] };
+type DemoFile = {
+  api: string;
+  nodes: DemoNode[];
+  token: string | null;
+  ca: string | null;
+  login?: { user: string; password_file: string };
+};
 
 /** How long a demo may take to start: a second, on a machine that has nothing else to do. */
 const START_MS = 60_000;
@@ -19,7 +27,7 @@ export class Cluster {
     private readonly parent: ChildProcess,
   ) {}
 
-  static async start(): Promise<Cluster> {
+  static async start({ secure = false } = {}): Promise<Cluster> {
     const program = process.env.HOLDFAST_BIN;
     if (!program)
       throw new Error('HOLDFAST_BIN names no program; `cargo xtask ci browser` does that');
@@ -38,17 +46,62 @@ export class Cluster {
         `${port + 20}`,
         '--device-size',
         '4GiB',
-        // A browser would have to be told whom to trust.
-        '--insecure',
+        // Most of what a console does is the same without logins.
+        ...(secure ? [] : ['--insecure']),
       ],
       { stdio: 'ignore' },
     );
     const cluster = new Cluster(directory, parent);
     await until('the demo to start', START_MS, async () => {
       if (parent.exitCode !== null) throw new Error(`the demo ended with ${parent.exitCode}`);
-      return existsSync(join(directory, 'demo.json')) && (await healthy(cluster.file().api));
+      return existsSync(join(directory, 'demo.json')) && (await cluster.healthy());
     });
     return cluster;
+  }
+
+  private async healthy(): Promise<boolean> {
+    try {
+      const status = JSON.parse(await this.ask('/api/v1/status'));
+      return status.health === 'healthy' && status.nodes.up === 3;
+    } catch {
+      return false;
+    }
+  }
+
+  /** What the demo's interface answers, by the demo's authority and its token if it is secure. */
+  private ask(path: string): Promise<string> {
+    const { api, ca, token } = this.file();
+    if (ca === null) return fetch(`${api}${path}`).then((answer) => answer.text());
+    return new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${token}` };
+      get(`${api}${path}`, { ca: readFileSync(ca), headers }, (answer) => {
+        let text = '';
+        answer.on('data', (piece) => {
+          text += piece;
+        });
+        answer.on('end', () => resolve(text));
+      }).on('error', reject);
+    });
+  }
+
+  /** The SHA-256 of the key of each server, by which a browser knows them. */
+  keys(): string[] {
+    const places = [
+      this.directory,
+      ...this.file().nodes.map(({ name }) => join(this.directory, name)),
+    ];
+    return places.map((place) => {
+      const { publicKey } = new X509Certificate(readFileSync(join(place, 'tls', 'node.pem')));
+      const key = publicKey.export({ type: 'spki', format: 'der' });
+      return createHash('sha256').update(key).digest('base64');
+    });
+  }
+
+  /** The password of the demo's first user. */
+  password(): string {
+    const login = this.file().login;
+    if (!login) throw new Error('the demo has no users');
+    return readFileSync(login.password_file, 'utf8').trim();
   }
 
   file(): DemoFile {
@@ -78,16 +131,6 @@ export class Cluster {
     await ended;
     for (const child of this.started) child.kill('SIGKILL');
     rmSync(this.directory, { recursive: true, force: true });
-  }
-}
-
-async function healthy(api: string): Promise<boolean> {
-  try {
-    const response = await fetch(`${api}/api/v1/status`);
-    const status = await response.json();
-    return status.health === 'healthy' && status.nodes.up === 3;
-  } catch {
-    return false;
   }
 }
 

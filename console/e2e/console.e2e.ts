@@ -1,15 +1,11 @@
 // The console in a browser, over a demo of three nodes. The tests are one story, told in order.
 //
 // HOLDFAST_BIN names the program, CHROMIUM the browser, HOLDFAST_SHOTS a directory for pictures of every page.
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { faults, launch, openPage, shoot } from './browser.ts';
 import { Cluster } from './cluster.ts';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const SHOTS = process.env.HOLDFAST_SHOTS;
 /** How soon the console has to tell the truth. */
 const TRUTH_MS = 2_000;
 /** How soon its first page has to be of use. */
@@ -41,10 +37,7 @@ const complaints: string[] = [];
 
 beforeAll(async () => {
   cluster = await Cluster.start();
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox'],
-  });
+  browser = await launch();
   page = await open('light');
 });
 
@@ -53,23 +46,8 @@ afterAll(async () => {
   await cluster?.stop();
 });
 
-async function open(colorScheme: 'light' | 'dark', width = 1280, height = 800): Promise<Page> {
-  const context = await browser.newContext({
-    viewport: { width, height },
-    colorScheme,
-    reducedMotion: 'reduce',
-  });
-  context.setDefaultTimeout(15_000);
-  const made = await context.newPage();
-  made.on('pageerror', (error) => complaints.push(`${made.url()}: ${error.message}`));
-  made.on('console', (message) => {
-    // That a node does not answer, or keeps no history, is told by the browser, too; it is no fault of the page.
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) {
-      complaints.push(`${made.url()}: ${message.text()}`);
-    }
-  });
-  return made;
-}
+const open = (colorScheme: 'light' | 'dark', width = 1280, height = 800) =>
+  openPage(browser, complaints, { colorScheme, viewport: { width, height } });
 
 const n1 = () => cluster.node('n1').api;
 
@@ -220,19 +198,3 @@ test('when the node that served it is gone, it says so and leads to the others',
 test('nothing was blocked, and nothing failed, in all of that', () => {
   expect(complaints).toEqual([]);
 });
-
-/** What axe finds that keeps somebody out. */
-async function faults(here: Page): Promise<string[]> {
-  // As a value, for a script element would be against the page's policy.
-  await here.evaluate(AXE);
-  const results = (await here.evaluate('axe.run()')) as AxeResults;
-  return results.violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) =>
-      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
-    );
-}
-
-async function shoot(here: Page, name: string, whole = false): Promise<void> {
-  if (SHOTS) await here.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: whole });
-}
