@@ -19,6 +19,7 @@ mod file;
 mod layout;
 mod node;
 mod patience;
+mod people;
 mod ports;
 mod process;
 mod run;
@@ -82,7 +83,7 @@ pub(crate) struct DemoOptions {
     /// The program, for --metadata etcd [default: etcd in PATH]
     #[arg(long, value_name = "PROGRAM")]
     etcd: Option<PathBuf>,
-    /// Do without TLS: what is said to the APIs can be read and changed on its way
+    /// Do without TLS and logins: what is said to the APIs can be read and changed on its way, and whoever reaches them may do everything
     #[arg(long)]
     insecure: bool,
     /// Erase what an earlier demo has left in the directory, and begin anew

@@ -54,7 +54,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         // It ends with the node.
         drop(controller.steer());
         let door = if is_guarded {
-            guard(&controller, &name, &directory)
+            Door::Guarded(guard(&controller, &name, &directory))
         } else {
             Door::Open
         };
@@ -63,8 +63,8 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     .map_err(Failure::new)
 }
 
-/// What stands in front of an interface whose users are known. Its log is in that directory.
-pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Door {
+/// Who knows who may do what. The log is in that directory.
+pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Arc<Accounts> {
     let path = directory.join(AUDIT_FILE);
     let log = AuditLog::open(&path).unwrap_or_else(|error| {
         tracing::error!(
@@ -73,7 +73,7 @@ pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Do
         );
         AuditLog::without_file()
     });
-    Door::Guarded(Arc::new(Accounts::new(controller.clone(), name, log)))
+    Arc::new(Accounts::new(controller.clone(), name, log))
 }
 
 /// Runs a witness until it is told to stop.

@@ -12,14 +12,25 @@ use serde::Serialize;
 pub(crate) struct DemoFile {
     /// URL of the parent's API.
     pub(crate) api: String,
-    /// What the API wants to see; nothing for now.
+    /// What the API wants to see; none without TLS.
     pub(crate) token: Option<String>,
     /// The certificate of the authority by which the APIs are known; none without TLS.
     pub(crate) ca: Option<String>,
+    /// Who can log in at the console; none without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) login: Option<DemoLogin>,
     /// The nodes, in order.
     pub(crate) nodes: Vec<DemoNode>,
     /// The volumes, by name.
     pub(crate) volumes: Vec<DemoVolume>,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DemoLogin {
+    pub(crate) user: String,
+    /// Where the password is that this user had at first.
+    pub(crate) password_file: String,
 }
 
 /// A node.
@@ -75,6 +86,7 @@ mod tests {
             api: "http://127.0.0.1:7460".to_owned(),
             token: None,
             ca: None,
+            login: None,
             nodes: vec![DemoNode {
                 name: "n1".to_owned(),
                 pid: 7,

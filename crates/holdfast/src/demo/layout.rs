@@ -141,6 +141,16 @@ impl Layout {
         (!self.is_insecure).then(|| self.directory.join("tls"))
     }
 
+    /// Where the password of the first user is.
+    pub(crate) fn password_path(&self) -> PathBuf {
+        self.directory.join("admin-password")
+    }
+
+    /// Where the token of `demo.json` is.
+    pub(crate) fn token_path(&self) -> PathBuf {
+        self.directory.join("token")
+    }
+
     /// The URL of an API of the demo.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.is_insecure { "http" } else { "https" };

@@ -18,10 +18,11 @@ use rustix::process::Signal;
 use tokio::time::{Instant, interval, sleep};
 
 use super::claim::Claim;
-use super::file::{DemoFile, DemoVolume};
+use super::file::{DemoFile, DemoLogin, DemoVolume};
 use super::layout::{Layout, NODES_MAX};
 use super::node::{DemoProcess, NodeEvent, running};
 use super::patience::Patience;
+use super::people::FIRST_USER;
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
@@ -291,8 +292,12 @@ impl Demo {
         let trusted = trusted.map(|it| it.join(AUTHORITY_FILE).display().to_string());
         DemoFile {
             api: layout.url(layout.api()),
-            token: None,
+            token: self.services.token().map(str::to_owned),
             ca: trusted,
+            login: self.services.token().map(|_| DemoLogin {
+                user: FIRST_USER.to_owned(),
+                password_file: layout.password_path().display().to_string(),
+            }),
             nodes: self.nodes.iter().map(DemoProcess::document).collect(),
             volumes,
         }

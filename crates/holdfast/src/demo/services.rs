@@ -20,9 +20,12 @@ use tokio::time::{Instant, sleep};
 
 use super::layout::{Layout, MetadataKind};
 use super::patience::Patience;
-use super::ports;
+use super::{people, ports};
+use crate::commands::node::guard;
 use crate::failure::Failure;
 
+/// What the parent is called where it is said through whose interface something was done.
+const PARENT_NAME: &str = "demo";
 /// How long etcd may take to answer. It takes a second; a machine may be busy.
 const ETCD_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether it does.
@@ -35,6 +38,7 @@ pub(crate) struct Services {
     cluster: ClusterId,
     connector: Option<Connector>,
     patience: Patience,
+    token: Option<String>,
     _servers: JoinSet<Infallible>,
 }
 
@@ -77,7 +81,14 @@ impl Services {
         let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
         let founding = patience.wait("to make the cluster", async || controller.found().await);
         founding.await?;
-        let router = with_console(router(Arc::new(controller), holdfast_api::Door::Open));
+        let mut token = None;
+        let mut door = holdfast_api::Door::Open;
+        if own.is_some() {
+            let accounts = guard(&controller, PARENT_NAME, layout.directory());
+            token = Some(people::admit(&accounts, layout, &patience).await?);
+            door = holdfast_api::Door::Guarded(accounts);
+        }
+        let router = with_console(router(Arc::new(controller), door));
         let acceptor = own.as_ref().map(Acceptor::new);
         servers.spawn(api_server::serve_over(api, router, acceptor));
         Ok(Self {
@@ -85,6 +96,7 @@ impl Services {
             cluster,
             connector,
             patience,
+            token,
             _servers: servers,
         })
     }
@@ -92,6 +104,11 @@ impl Services {
     /// A control plane for the parent itself.
     pub(crate) fn controller(&self) -> Controller {
         Controller::new(self.cluster, self.store.session(), None).connecting(self.connector.clone())
+    }
+
+    /// What its API wants to see, if that is anything.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// How its metadata is waited for.

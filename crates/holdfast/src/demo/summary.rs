@@ -57,9 +57,10 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
     match &file.ca {
         // Paths of a demo may have what a shell takes for something else.
         Some(ca) => text.push_str(&format!(
-            "look at it  export HOLDFAST_API={} HOLDFAST_CA='{}'\n            holdfast status\n",
+            "look at it  export HOLDFAST_API={} HOLDFAST_CA={} HOLDFAST_TOKEN=$(cat {})\n            holdfast status\n",
             file.api,
-            ca.replace('\'', "'\\''")
+            quoted(ca),
+            quoted(&layout.token_path().display().to_string())
         )),
         None if file.api == "http://127.0.0.1:7460" => {
             text.push_str("look at it  holdfast status\n");
@@ -67,8 +68,19 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
         None => text.push_str(&format!("look at it  holdfast status --api {}\n", file.api)),
     }
     text.push_str(&format!("            {}/ in a browser\n", file.api));
+    if let Some(login) = &file.login {
+        text.push_str(&format!(
+            "            as {}, with the password in {}\n",
+            login.user, login.password_file
+        ));
+    }
     text.push_str("stop it     Ctrl-C\n");
     text
+}
+
+/// A path, as a shell takes it for nothing else.
+fn quoted(path: &str) -> String {
+    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 /// The machines that have several nodes, each with these.

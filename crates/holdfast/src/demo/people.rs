@@ -1,0 +1,92 @@
+//! Who may ask a demo's interface: its first user, and the token in `demo.json`.
+//!
+//! Invariants:
+//! - both are made once, and kept in files that nobody else can read; a token that holds no more is made anew;
+//! - a user that somebody has made, or changed, is left alone.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use holdfast_api::documents::{TokenCreate, UserCreate};
+use holdfast_api::{Identities, Shown};
+use holdfast_controller::Accounts;
+use holdfast_identity::{Caller, Role, Scope};
+use holdfast_model::record::Secret;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::layout::Layout;
+use super::patience::Patience;
+use crate::failure::Failure;
+
+/// The first user.
+pub(crate) const FIRST_USER: &str = "admin";
+/// How long the token holds: a year.
+const TOKEN_LIFETIME_SECONDS: u64 = 365 * 86_400;
+
+/// Lets the first user and the token in, and gives the token.
+///
+/// # Errors
+/// The metadata does not answer, or a file cannot be written.
+pub(crate) async fn admit(
+    accounts: &Accounts,
+    layout: &Layout,
+    patience: &Patience,
+) -> Result<String, Failure> {
+    let users = patience.wait("to list the users", async || accounts.users().await);
+    if users.await?.is_empty() {
+        let password = random()?;
+        write_secret(&layout.password_path(), &password)?;
+        let making = patience.wait("to make the first user", async || {
+            let request = UserCreate {
+                name: FIRST_USER.to_owned(),
+                role: Role::Administrator,
+                password: Secret(password.clone()),
+            };
+            accounts.create_user(request).await
+        });
+        making.await?;
+    }
+    let path = layout.token_path();
+    if let Ok(token) = fs::read_to_string(&path)
+        && accounts.who(Shown::Token(token.trim())).await.is_ok()
+    {
+        return Ok(token.trim().to_owned());
+    }
+    let maker = Caller::node(0);
+    let making = patience.wait("to make a token", async || {
+        let request = TokenCreate {
+            name: "demo.json".to_owned(),
+            role: Role::Administrator,
+            scope: Scope::Everything,
+            lifetime_seconds: TOKEN_LIFETIME_SECONDS,
+        };
+        accounts.create_token(request, &maker).await
+    });
+    let Secret(token) = making.await?.secret;
+    write_secret(&path, &token)?;
+    Ok(token)
+}
+
+fn write_secret(path: &Path, secret: &str) -> Result<(), Failure> {
+    let write = |path: &Path| -> io::Result<()> {
+        let new: PathBuf = path.with_extension("new");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true).mode(0o600);
+        let mut file = options.open(&new)?;
+        writeln!(file, "{secret}")?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write(path).map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
+}
+
+/// A text that nobody can guess.
+fn random() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty());
+    let count = count.map_err(|error| Failure::new(format!("draw a password: {error}")))?;
+    assert!(count == bytes.len(), "up to 256 bytes come whole");
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
