@@ -59,8 +59,8 @@ pub struct DemoOptions {
     pub volumes: Vec<&'static str>,
     /// Whether `--metadata etcd`.
     pub etcd: bool,
-    /// Whether its APIs speak TLS; earlier binaries know none, and need not be told.
-    pub tls: bool,
+    /// Whether its APIs speak TLS, with those who show who they are; earlier binaries know none, and need not be told.
+    pub secure: bool,
     /// Another binary than the one under test.
     pub program: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ impl Default for DemoOptions {
             cache: Some("16MiB"),
             volumes: vec!["demo:4GiB:mirror2"],
             etcd: false,
-            tls: false,
+            secure: false,
             program: None,
         }
     }
@@ -221,7 +221,7 @@ impl Demo {
         for volume in &self.options.volumes {
             option("volume", (*volume).to_owned());
         }
-        if !self.options.tls && self.options.program.is_none() {
+        if !self.options.secure && self.options.program.is_none() {
             arguments.push("--insecure".to_owned());
         }
         arguments

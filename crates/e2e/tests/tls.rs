@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[test]
 fn whoever_trusts_the_authority_is_answered_and_others_are_told_why_not() {
     let options = DemoOptions {
-        tls: true,
+        secure: true,
         ..DemoOptions::default()
     };
     scenario(options, |demo| {
@@ -29,8 +29,9 @@ fn whoever_trusts_the_authority_is_answered_and_others_are_told_why_not() {
             .ca
             .clone()
             .context("demo.json names the authority")?;
+        let own = demo.path("n1").join("tls").display().to_string();
         let trusting = |url: &str, arguments: &[&str]| -> Result<Value> {
-            let all = [&["--json", "--api", url, "--ca", &ca], arguments].concat();
+            let all = [&["--json", "--api", url, "--credentials", &own], arguments].concat();
             Ok(serde_json::from_slice(&cli::done(&all)?)?)
         };
         let up = |url: &str| -> Result<usize> {
@@ -70,7 +71,6 @@ fn whoever_trusts_the_authority_is_answered_and_others_are_told_why_not() {
         ensure!(!answer.contains("volumes"), "{answer}");
 
         // A node's credentials are as good as the authority's certificate, and only its owner can read their keys.
-        let own = demo.path("n1").join("tls").display().to_string();
         cli::done(&["--api", &api, "--credentials", &own, "status"])?;
         let shown: Value = serde_json::from_slice(&cli::done(&[
             "--json",

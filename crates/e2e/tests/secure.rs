@@ -1,0 +1,254 @@
+//! A secure demo: who is let in, by what, and what is put down of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
+use serde_json::Value;
+
+/// Runs `holdfast` with these variables and arguments, and with no others of its own.
+fn run(variables: &[(&str, &str)], arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(binary::holdfast()?);
+    for name in ["API", "TOKEN", "CA", "CREDENTIALS"] {
+        command.env_remove(format!("HOLDFAST_{name}"));
+    }
+    command.args(arguments).envs(variables.iter().copied());
+    command
+        .output()
+        .with_context(|| format!("run holdfast {arguments:?}"))
+}
+
+/// What a command tells that must succeed.
+fn done(variables: &[(&str, &str)], arguments: &[&str]) -> Result<Value> {
+    let all = [&["--json"], arguments].concat();
+    let output = run(variables, &all)?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "holdfast {all:?}: {talk}");
+    serde_json::from_slice(&output.stdout).with_context(|| format!("read holdfast {all:?}"))
+}
+
+/// What a command says that must fail.
+fn fails(variables: &[(&str, &str)], arguments: &[&str]) -> Result<String> {
+    let output = run(variables, arguments)?;
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        output.status.code() == Some(1),
+        "holdfast {arguments:?}: {talk}"
+    );
+    Ok(talk)
+}
+
+/// What the demo says how it is reached: the authority, and the token.
+fn keys(demo: &Demo) -> Result<(String, String)> {
+    let file = demo.file();
+    let ca = file.ca.clone().context("demo.json names the authority")?;
+    let token = file.token.clone().context("demo.json has a token")?;
+    Ok((ca, token))
+}
+
+fn says(talk: &str, what: &str) -> Result<()> {
+    ensure!(talk.contains(what), "{what:?} is not in {talk:?}");
+    Ok(())
+}
+
+fn options() -> DemoOptions {
+    DemoOptions {
+        secure: true,
+        device_size: "2GiB",
+        volumes: vec!["demo:64MiB:mirror2"],
+        ..DemoOptions::default()
+    }
+}
+
+#[test]
+fn who_shows_nothing_is_let_in_nowhere_and_who_may_less_does_less() {
+    scenario(options(), |demo| {
+        let (ca, token) = keys(demo)?;
+        let file = demo.file().clone();
+        let apis: Vec<&str> = [file.api.as_str()]
+            .into_iter()
+            .chain(file.nodes.iter().map(|node| node.api.as_str()))
+            .collect();
+        for api in &apis {
+            ensure!(api.starts_with("https://"), "{api} is no HTTPS");
+            let plain = api.replace("https://", "http://");
+            fails(&[], &["--api", &plain, "status"])?;
+            says(&fails(&[], &["--api", api, "status"])?, "--ca")?;
+            let known = [("HOLDFAST_CA", &*ca)];
+            says(&fails(&known, &["--api", api, "status"])?, "HOLDFAST_TOKEN")?;
+            let wrong = [known[0], ("HOLDFAST_TOKEN", "hft_nonsense")];
+            says(&fails(&wrong, &["--api", api, "status"])?, "nobody's")?;
+            let right = [known[0], ("HOLDFAST_TOKEN", &*token)];
+            let status = done(&right, &["--api", api, "status"])?;
+            ensure!(status["health"] == "healthy", "{status}");
+        }
+        // What the token makes holds at the nodes, too.
+        let admin = [("HOLDFAST_CA", &*ca), ("HOLDFAST_TOKEN", &*token)];
+        let (parent, node) = (apis[0], apis[1]);
+        let made = done(
+            &admin,
+            &["--api", parent, "token", "create", "looks", "--for", "1h"],
+        )?;
+        let looks = made["secret"].as_str().context("it is told")?.to_owned();
+        let viewer = [("HOLDFAST_CA", &*ca), ("HOLDFAST_TOKEN", &*looks)];
+        done(&viewer, &["--api", node, "volume", "list"])?;
+        let create = ["--api", node, "volume", "create", "more", "--size", "64MiB"];
+        says(&fails(&viewer, &create)?, "operator")?;
+        says(
+            &fails(&viewer, &["--api", node, "user", "list"])?,
+            "administrator",
+        )?;
+        done(&admin, &create)?;
+        let id = made["token"]["id"]
+            .as_str()
+            .context("it has an id")?
+            .to_owned();
+        done(&admin, &["--api", node, "token", "revoke", &id])?;
+        says(&fails(&viewer, &["--api", node, "status"])?, "revoked")?;
+        // All of it was put down, with neither token.
+        let audit = done(&admin, &["--api", node, "audit"])?;
+        let entries = audit["entries"].as_array().context("a list")?;
+        let found = |method: &str, path: &str, status: u64, who: &str| {
+            entries.iter().any(|entry| {
+                entry["method"] == method
+                    && entry["path"] == path
+                    && entry["status"] == status
+                    && entry["from"] == "127.0.0.1"
+                    && entry["who"].as_str().is_some_and(|it| it.starts_with(who))
+            })
+        };
+        let volumes = "/api/v1/volumes";
+        ensure!(found("POST", volumes, 403, "token looks ("), "{audit}");
+        ensure!(found("POST", volumes, 201, "token demo.json ("), "{audit}");
+        let revoked = format!("/api/v1/tokens/{id}");
+        ensure!(
+            found("DELETE", &revoked, 204, "token demo.json ("),
+            "{audit}"
+        );
+        for secret in [&token, &looks] {
+            for log in ["audit.log", "node.log"] {
+                let text = fs::read_to_string(demo.path("n1").join(log))?;
+                ensure!(!text.contains(secret.as_str()), "a token is in {log}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_machines_own_credentials_make_its_root_an_administrator() {
+    scenario(options(), |demo| {
+        let (ca, _) = keys(demo)?;
+        let node = demo.file().nodes[0].api.clone();
+        let credentials = demo.path("n1").join("tls").display().to_string();
+        let root = [("HOLDFAST_CREDENTIALS", &*credentials)];
+        let who = done(&root, &["--api", &node, "whoami"])?;
+        ensure!(who["kind"] == "node" && who["name"] == "1", "{who}");
+        ensure!(who["role"] == "administrator", "{who}");
+        let password = demo.scratch("password");
+        fs::write(&password, "correct horse battery\n")?;
+        let file = password.display().to_string();
+        let user = [
+            "--api",
+            &node,
+            "user",
+            "create",
+            "ada",
+            "--role",
+            "operator",
+            "--password-file",
+            &file,
+        ];
+        let made = done(&root, &user)?;
+        ensure!(
+            made["role"] == "operator" && made.get("password").is_none(),
+            "{made}"
+        );
+        says(&fails(&root, &user)?, "there is a user of that name")?;
+        fs::write(&password, "short\n")?;
+        let change = [
+            "--api",
+            &node,
+            "user",
+            "password",
+            "ada",
+            "--password-file",
+            &file,
+        ];
+        says(&fails(&root, &change)?, "fewer than 12 letters")?;
+        let list = done(&root, &["--api", &node, "user", "list"])?;
+        let names: Vec<_> = list["users"]
+            .as_array()
+            .context("a list")?
+            .iter()
+            .map(|it| &it["name"])
+            .collect();
+        ensure!(names == ["ada", "admin"], "{list}");
+        let others = [
+            ("HOLDFAST_CA", &*ca),
+            ("HOLDFAST_CREDENTIALS", "/nonexistent"),
+        ];
+        says(
+            &fails(&others, &["--api", &node, "whoami"])?,
+            "/nonexistent",
+        )?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_secure_demo_stays_one_with_the_same_token_and_its_nodes_tell_each_other() {
+    scenario(options(), |demo| {
+        let (ca, token) = keys(demo)?;
+        private(&demo.directory())?;
+        demo.stop()?;
+        demo.start_again()?;
+        ensure!(
+            keys(demo)? == (ca.clone(), token.clone()),
+            "it is another one"
+        );
+        let admin = [("HOLDFAST_CA", &*ca), ("HOLDFAST_TOKEN", &*token)];
+        let victim = demo.node_names().pop().context("there are nodes")?;
+        demo.kill(&victim)?;
+        // Any other node knows it of the rest, whom it asks with its own certificate.
+        let other = demo.file().nodes.iter().find(|node| node.name != victim);
+        let api = other.context("there are others")?.api.clone();
+        let begun = std::time::Instant::now();
+        loop {
+            let list = done(&admin, &["--api", &api, "node", "list"])?;
+            let state = |name: &str| {
+                let nodes = list["nodes"].as_array().into_iter().flatten();
+                nodes
+                    .clone()
+                    .find(|node| node["name"] == name)
+                    .map(|node| node["state"].clone())
+            };
+            let answers = |name: &str| {
+                let mut nodes = list["nodes"].as_array().into_iter().flatten();
+                nodes.any(|node| node["name"] == name && node["answers"] == true)
+            };
+            let rest = demo.node_names().into_iter().filter(|name| *name != victim);
+            if state(&victim).is_some_and(|it| it != "up")
+                && rest.clone().all(|name| answers(&name))
+            {
+                break;
+            }
+            ensure!(begun.elapsed().as_secs() < 20, "{list}");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        Ok(())
+    });
+}
+
+/// Nobody else reads what proves who somebody is.
+fn private(directory: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    for name in ["token", "admin-password"] {
+        let mode = fs::metadata(directory.join(name))?.permissions().mode();
+        ensure!(mode & 0o077 == 0, "{name} is open to others: {mode:o}");
+    }
+    Ok(())
+}
