@@ -34,6 +34,8 @@ use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 
 /// How old what is known may be.
 const FRESH: Duration = Duration::from_secs(1);
+/// Between two questions to it.
+const READ_PAUSE: Duration = Duration::from_millis(20);
 /// How long the metadata may take to say whether it is still so: longer, and what is known is believed.
 const READ_TIME_MAX: Duration = Duration::from_secs(1);
 /// Passwords that are hashed at a time.
@@ -117,14 +119,31 @@ impl Accounts {
 
     /// What is known, and not older than [`FRESH`], if the metadata answers.
     async fn known(&self) -> Result<Arc<Known>, Problem> {
+        let now = Instant::now();
+        self.known_since(now.checked_sub(FRESH).unwrap_or(now))
+            .await
+    }
+
+    /// What is known, as of after this was called: what was just made through another node is in it. Who shows what nobody has
+    /// shown costs the metadata no more than a question each [`READ_PAUSE`], however many there are.
+    async fn known_now(&self) -> Result<Arc<Known>, Problem> {
+        self.known_since(Instant::now()).await
+    }
+
+    /// What is known, and was not asked for before that moment.
+    async fn known_since(&self, moment: Instant) -> Result<Arc<Known>, Problem> {
         let mut asked = self.asked.lock().await;
         let last = self.last();
-        let is_fresh = asked.is_some_and(|asked| asked.elapsed() < FRESH);
+        let is_fresh = asked.is_some_and(|asked| asked > moment);
         if let Some(known) = last.clone().filter(|_| is_fresh) {
             return Ok(known);
         }
+        if let Some(asked) = *asked {
+            tokio::time::sleep_until(asked + READ_PAUSE).await;
+        }
+        let begun = Instant::now();
         let read = timeout(READ_TIME_MAX, self.read(last.clone())).await;
-        *asked = Some(Instant::now());
+        *asked = Some(begun);
         match (read, last) {
             (Ok(Ok(known)), _) => {
                 self.learn(&known);

@@ -239,6 +239,22 @@ async fn a_token_is_told_once_and_holds_until_it_is_revoked() {
 }
 
 #[tokio::test]
+async fn what_was_just_made_through_another_node_is_known_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    for _ in 0..3 {
+        // It has just asked the metadata.
+        assert!(there.who(Shown::Token("hft_none")).await.is_err());
+        let root = Caller::node(1);
+        let made = here.create_token(token(Role::Viewer), &root).await;
+        let secret = made.unwrap().secret.0;
+        assert!(there.who(Shown::Token(&secret)).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn those_who_try_passwords_wait() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("store"));

@@ -201,13 +201,13 @@ const WITHOUT_TLS: &str = "\n# Of the upgrade.\n[security]\noff = true\n";
 /// Says in a node's file that it does without TLS, or no more, unless the old version has said already how it is.
 fn do_without_tls(demo: &Demo, node: &str, is_said: bool) -> Result<()> {
     let path = demo.path(node).join("node.toml");
-    let text = std::fs::read_to_string(&path)?;
+    let text = fs::read_to_string(&path)?;
     let bare = text.replace(WITHOUT_TLS, "");
     if bare.contains("[security]") {
         return Ok(());
     }
     let added = if is_said { WITHOUT_TLS } else { "" };
-    Ok(std::fs::write(&path, bare + added)?)
+    Ok(fs::write(&path, bare + added)?)
 }
 
 /// The old program refuses the node's devices with words that help, and leaves them as they are.

@@ -14,7 +14,7 @@ use holdfast_identity::{
 use holdfast_model::record::Secret;
 use holdfast_stdx::Duration;
 
-use super::{Accounts, draw, now_ms};
+use super::{Accounts, Known, draw, now_ms};
 
 impl Identities for Accounts {
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
@@ -26,22 +26,18 @@ impl Identities for Accounts {
             let (Shown::Token(text) | Shown::Session(text)) = shown;
             let taken = Proof::taken_apart(kind, text);
             let (id, secret) = taken.ok_or_else(|| nobody(kind))?;
-            let known = self.known().await?;
-            let caller = match kind {
-                ProofKind::Token => known.accounts.caller_of(id, secret, now_ms()),
-                ProofKind::Session => {
-                    let sessions = &known.sessions;
-                    sessions.caller_of(&known.accounts, (id, secret), now_ms())
-                }
-            };
-            caller.ok_or_else(|| nobody(kind))
+            if let Some(caller) = caller_of(&*self.known().await?, kind, (id, secret)) {
+                return Ok(caller);
+            }
+            let known = self.known_now().await?;
+            caller_of(&known, kind, (id, secret)).ok_or_else(|| nobody(kind))
         })
     }
 
     fn log_in(&self, request: SessionCreate, from: IpAddr) -> Answer<'_, LoggedIn> {
         Box::pin(async move {
             let SessionCreate { name, password } = request;
-            let known = self.known().await?;
+            let known = self.known_now().await?;
             let user = known.accounts.user(&name).filter(|user| !user.disabled);
             let hash = user.map(|user| user.password.clone());
             // What cannot be a name is counted as one that nobody has.
@@ -95,7 +91,7 @@ impl Identities for Accounts {
     ) -> Answer<'a, ()> {
         Box::pin(async move {
             let PasswordChange { current, new } = change;
-            let known = self.known().await?;
+            let known = self.known_now().await?;
             let user = known.accounts.user(name.as_str());
             let hash = user.map(|user| user.password.clone());
             if !self.verify(name.as_str(), hash, current.0, from).await? {
@@ -123,7 +119,7 @@ impl Identities for Accounts {
 
     fn users(&self) -> Answer<'_, Vec<User>> {
         Box::pin(async move {
-            let known = self.known().await?;
+            let known = self.known_now().await?;
             let users = known.accounts.users.iter();
             Ok(users.map(|it| user(it, &known.sessions)).collect())
         })
@@ -195,7 +191,7 @@ impl Identities for Accounts {
 
     fn tokens(&self) -> Answer<'_, Vec<Token>> {
         Box::pin(async move {
-            let known = self.known().await?;
+            let known = self.known_now().await?;
             let now = now_ms();
             let tokens = known.accounts.tokens.iter();
             let tokens = tokens.filter(|token| now < token.expires_ms);
@@ -250,6 +246,14 @@ impl Identities for Accounts {
             entries: self.log.answer(query),
         };
         Box::pin(async move { Ok(answer) })
+    }
+}
+
+fn caller_of(known: &Known, kind: ProofKind, shown: (&str, &str)) -> Option<Caller> {
+    let (id, secret) = shown;
+    match kind {
+        ProofKind::Token => known.accounts.caller_of(id, secret, now_ms()),
+        ProofKind::Session => known.sessions.caller_of(&known.accounts, shown, now_ms()),
     }
 }
 
