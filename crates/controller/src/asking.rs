@@ -71,6 +71,12 @@ pub(crate) fn silent<'a>(
 }
 
 impl Controller {
+    /// With what it trusts other nodes by, and shows them, where they are to be asked over TLS.
+    #[must_use]
+    pub fn connecting(self, connector: Option<Connector>) -> Self {
+        Self { connector, ..self }
+    }
+
     /// The node in this process, if it is the one of the cluster that has its number.
     pub(crate) fn registered_here(&self, inventory: &Inventory) -> Option<NodeId> {
         let report = self.local.as_ref()?.borrow();

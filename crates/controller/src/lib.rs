@@ -160,12 +160,6 @@ impl Controller {
         }
     }
 
-    /// With what it trusts other nodes by, and shows them, where they are to be asked over TLS.
-    #[must_use]
-    pub fn connecting(self, connector: Option<Connector>) -> Self {
-        Self { connector, ..self }
-    }
-
     /// With what the node in this process keeps of stalls, and counts.
     #[must_use]
     pub fn keeping(

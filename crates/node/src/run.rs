@@ -124,13 +124,8 @@ fn run_logged<A: Api>(
         .enable_all()
         .build_local(LocalOptions::default())?;
     let mut left_out = None;
-    let ended = runtime.block_on(serve(
-        config,
-        (api, security),
-        network,
-        make_api,
-        &mut left_out,
-    ));
+    let door = (api, security);
+    let ended = runtime.block_on(serve(config, door, network, make_api, &mut left_out));
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
@@ -144,7 +139,7 @@ fn run_logged<A: Api>(
 /// why the first device that could not be opened was not.
 async fn serve<A: Api>(
     config: &NodeConfig,
-    (api, security): (Listener, Option<Security>),
+    door: (Listener, Option<Security>),
     network: Network,
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     left_out: &mut Option<NodeError>,
@@ -156,13 +151,7 @@ async fn serve<A: Api>(
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let services = Services::start(
-        config,
-        (api, security),
-        told,
-        (desk.clone(), looker),
-        make_api,
-    )?;
+    let services = Services::start(config, door, told, (desk.clone(), looker), make_api)?;
     reporter.follow(services.metadata, services.members);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {
