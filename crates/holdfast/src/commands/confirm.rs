@@ -23,10 +23,14 @@ pub(crate) async fn deletion(
     name: &VolumeName,
 ) -> Result<(), Failure> {
     let is_attended = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if !is_attended || output.is_for_programs() {
-        return Err(unattended(name));
-    }
+    let can_ask = is_attended && !output.is_for_programs();
     let volume = match client.volume(name.as_str()).await {
+        Err(ClientError::Problem(problem))
+            if !can_ask && problem.kind == ProblemKind::NoSuchVolume =>
+        {
+            return Err(ClientError::Problem(problem).into());
+        }
+        _ if !can_ask => return Err(unattended(name)),
         Ok(volume) => Some(volume),
         // A part of it may be left in metadata that is damaged.
         Err(ClientError::Problem(problem)) if problem.kind == ProblemKind::NoSuchVolume => None,

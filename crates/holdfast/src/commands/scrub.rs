@@ -99,6 +99,10 @@ pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
         ));
     }
     match &scrub.last {
+        // A new volume is scrubbed as soon as it is there.
+        Some(last) if last.findings == ScrubFindings::default() => {
+            text.push_str("scrubbed  nothing yet: there was nothing to read\n");
+        }
         Some(last) => text.push_str(&format!(
             "scrubbed  until {} UTC, in {} s: {}\n",
             utc(last.ended_seconds * 1000),
@@ -146,6 +150,18 @@ mod tests {
     fn what_was_found_is_told_and_what_was_not_is_left_out() {
         let mut scrub = Scrub::default();
         assert_eq!(text(&scrub, 3), "scrubbed  never\n");
+        let of_nothing = ScrubResult {
+            round: 1,
+            began_seconds: 70,
+            ended_seconds: 70,
+            findings: ScrubFindings::default(),
+        };
+        let new = Scrub {
+            last: Some(of_nothing),
+            ..Scrub::default()
+        };
+        let told = text(&new, 3);
+        assert_eq!(told, "scrubbed  nothing yet: there was nothing to read\n");
         scrub.running = Some(ScrubRun {
             round: 2,
             began_seconds: 86_400,
