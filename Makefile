@@ -17,6 +17,8 @@ BUILD_PACKAGES += $(if $(NODE_IS_NEW),,python3-venv)
 # etcd that Debian has, its client, a Prometheus to be scraped by, the compiler for the fuzzer's driver, and a browser.
 TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 \
   etcd-server etcd-client prometheus g++ chromium
+# What asks the interface by its document comes from PyPI.
+TEST_PACKAGES += python3-venv
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.

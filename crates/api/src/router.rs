@@ -468,11 +468,22 @@ async fn local_stalls<A: Api>(
 /// Which stalls a query asks for.
 fn stall_query(query: Result<Query<StallQuery>, QueryRejection>) -> Result<StallQuery, Problem> {
     let query = asked(query)?;
+    check_time("since_ms", Some(query.since_ms))?;
     if (1..=STALLS_MAX).contains(&query.limit) {
         return Ok(query);
     }
     let detail = format!("limit is {}, and not 1 to {STALLS_MAX}", query.limit);
     Err(Problem::new(ProblemKind::Invalid, &detail).hint("a node keeps no more than that"))
+}
+
+/// Whether a time in milliseconds since 1970 is one that the document lets be, where numbers are of 64 bits with a sign.
+fn check_time(name: &str, time_ms: Option<u64>) -> Result<(), Problem> {
+    let is_one = time_ms.is_none_or(|time| i64::try_from(time).is_ok());
+    if is_one {
+        return Ok(());
+    }
+    let detail = format!("{name} is more than {}", i64::MAX);
+    Err(Problem::new(ProblemKind::Invalid, &detail).hint("it is in milliseconds since 1970"))
 }
 
 /// What a query asks.

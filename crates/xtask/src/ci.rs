@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, tidy};
+use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, schemathesis, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -104,6 +104,10 @@ const BROWSER: Step = Step {
     name: "browser",
     run: console::check_in_browser,
 };
+const SCHEMATHESIS: Step = Step {
+    name: "schemathesis",
+    run: schemathesis::run,
+};
 const FUZZ: Step = Step {
     name: "fuzz",
     run: fuzz::gate,
@@ -117,8 +121,20 @@ const SIMULATION: Step = Step {
 fn steps(root: &Path) -> Vec<Step> {
     let mut steps = vec![
         // What is compiled has the console in it, so that comes first.
-        FORMAT, TIDY, BOOK, LICENCES, CONSOLE, LINTS, DOCS, OPENAPI, REFERENCE, ETCD, TESTS,
-        BROWSER, FUZZ,
+        FORMAT,
+        TIDY,
+        BOOK,
+        LICENCES,
+        CONSOLE,
+        LINTS,
+        DOCS,
+        OPENAPI,
+        REFERENCE,
+        ETCD,
+        TESTS,
+        BROWSER,
+        SCHEMATHESIS,
+        FUZZ,
     ];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);

@@ -23,6 +23,7 @@ mod metadata;
 mod openapi;
 mod package;
 mod reference;
+mod schemathesis;
 mod seeds;
 mod tidy;
 
@@ -54,6 +55,8 @@ usage: cargo xtask <command>
   seeds [--profile NAME] [--count N] [--jobs N]
                  run the seeds that come after those in the record of runs, and
                  print the line to add there
+  schemathesis   start a demo, and see that it answers as its OpenAPI document
+                 says, whatever it is asked
   fix            format the code, write the OpenAPI document and the
                  reference anew";
 
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         ["licences"] => licences::run(&root()),
         ["console"] => console::build(&root()),
         ["etcd"] => etcd::build(&root()),
+        ["schemathesis"] => schemathesis::run(&root()),
         ["fix"] => ci::fix(&root()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -7,7 +7,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 
 use super::answers::{OfNode, OfOne, OfQuery};
-use super::{asked, named, path_of};
+use super::{asked, check_time, named, path_of};
 use crate::documents::{
     DeviceTier, HISTORY_STEPS_MAX, History, HistoryOf, HistoryQuery, HistorySubject, LocalHistory,
     LocalHistoryQuery,
@@ -161,6 +161,8 @@ pub(super) async fn local_history<A: Api>(
 
 async fn answer<A: Api>(api: &A, of: HistoryOf, query: Asked) -> Result<Json<History>, Problem> {
     let query = asked(query)?;
+    check_time("from_ms", query.from_ms)?;
+    check_time("until_ms", query.until_ms)?;
     if query.step_seconds == Some(0) {
         return Err(Problem::new(ProblemKind::Invalid, "step_seconds is 0")
             .hint("it is 1 at least; without it steps are as long as makes sense"));
