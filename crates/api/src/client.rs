@@ -30,6 +30,7 @@ use crate::documents::{
     NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
     Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
+use crate::trace::TraceContext;
 use crate::{Problem, ProblemKind};
 
 pub use self::url::{ApiUrl, UrlError};
@@ -425,6 +426,11 @@ impl ApiClient {
             .header(header::ACCEPT, "application/json");
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
+        }
+        if let Some(trace) = TraceContext::present()
+            && let Some(headers) = request.headers_mut()
+        {
+            trace.hand_on(headers);
         }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");

@@ -21,6 +21,7 @@ mod precondition;
 mod problem;
 mod router;
 pub mod server;
+pub mod trace;
 
 pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};

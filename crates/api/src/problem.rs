@@ -12,6 +12,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::trace::TraceContext;
+
 /// What kind of problem it is. The kinds are for programs, titles and details for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ProblemKind {
@@ -260,6 +262,10 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub instance: Option<Box<str>>,
+    /// The trace of that request: with it, lines in the logs of all nodes that had to do with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub trace_id: Option<Box<str>>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -279,6 +285,7 @@ impl Problem {
             status: kind.status().as_u16(),
             detail: detail.to_string(),
             instance: None,
+            trace_id: None,
             hint: None,
             retry_after_seconds: None,
         }
@@ -325,7 +332,7 @@ impl IntoResponse for Problem {
 #[derive(Clone)]
 pub(crate) struct Answered(pub(crate) Problem);
 
-/// Problems say of which request they are.
+/// Problems say of which request they are, and of which trace.
 pub(crate) async fn with_instance(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let mut response = next.run(request).await;
@@ -336,8 +343,10 @@ pub(crate) async fn with_instance(request: Request, next: Next) -> Response {
     // What was said beside it, such as which methods there are, stays.
     let (mut head, _) = response.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
+    let trace_id = TraceContext::present().map(|trace| trace.id().into_boxed_str());
     let body = Problem {
         instance,
+        trace_id,
         ..problem
     }
     .into_response()

@@ -33,6 +33,7 @@ use crate::documents::{
     Status,
 };
 use crate::problem::with_instance;
+use crate::trace;
 use crate::{Api, Conditional, Door, EntityTag, Precondition, Problem, ProblemKind};
 
 /// Bytes in a request's body at most: documents that are sent are small.
@@ -162,7 +163,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))
         .route("/local/stalls", get(local_stalls::<A>));
-    Router::new()
+    let router = Router::new()
         .nest("/api/v1", v1)
         .route("/metrics", get(metrics::metrics::<A>))
         .fallback(nothing_here)
@@ -170,7 +171,8 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(door, guard::guard))
         .layer(middleware::from_fn(with_instance))
-        .with_state(api)
+        .with_state(api);
+    trace::layer(router)
 }
 
 fn histories<A: Api>() -> Router<Arc<A>> {

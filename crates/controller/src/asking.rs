@@ -4,6 +4,7 @@ use std::future::Future;
 
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{LocalHistory, LocalStalls};
+use holdfast_api::trace::carried;
 use holdfast_api::{ApiClient, ClientError};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
@@ -53,10 +54,10 @@ where
             continue;
         };
         let (number, answer) = (node.node.0, ask(client));
-        asked.spawn(async move {
+        asked.spawn(carried(async move {
             let answer = tokio::time::timeout(REPORT_TIME_MAX, answer).await.ok()?;
             answer.ok().filter(|answer| answer.node() == number)
-        });
+        }));
     }
     asked.join_all().await.into_iter().flatten().collect()
 }

@@ -16,6 +16,7 @@ use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
     LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions,
 };
+use holdfast_api::trace::carried;
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
@@ -149,7 +150,7 @@ impl Reports {
         for node in nodes {
             match local.take_if(|local| whose(local, node) == Whose::Registered) {
                 Some(local) => answers.push((local, true)),
-                None => drop(asked.spawn(ask(node.clone(), client_of(node, connector)))),
+                None => drop(asked.spawn(carried(ask(node.clone(), client_of(node, connector))))),
             }
         }
         let mut last = Instant::now();
