@@ -10,6 +10,8 @@ mod connection;
 mod events;
 mod history;
 mod identity;
+mod log;
+mod support;
 mod tasks;
 mod url;
 

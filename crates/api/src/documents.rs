@@ -18,11 +18,13 @@ mod events;
 mod history;
 mod identity;
 mod local;
+mod log;
 mod members;
 mod metadata;
 mod protection;
 mod scrub;
 mod stalls;
+mod support;
 mod tasks;
 mod versions;
 
@@ -43,6 +45,9 @@ pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,
     LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected,
 };
+pub use log::{
+    AreaLevel, LOG_CHANGE_SECONDS, LOG_CHANGE_SECONDS_MAX, LogArea, LogChange, LogLevel, LogLevels,
+};
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
@@ -58,6 +63,7 @@ pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };
+pub use support::LocalSupport;
 pub use tasks::{Task, TaskKind, TaskList};
 pub use versions::Versions;
 

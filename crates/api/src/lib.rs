@@ -19,9 +19,11 @@ mod identities;
 mod peer;
 mod precondition;
 mod problem;
+pub mod redaction;
 mod router;
 pub mod server;
 pub mod trace;
+mod upkeep;
 
 pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};
@@ -30,13 +32,14 @@ pub use peer::Peer;
 pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
+pub use upkeep::Upkeep;
 
 use documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
-    LocalHistoryQuery, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
-    SettingsChange, StallList, StallQuery, Status, Task, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    LocalHistoryQuery, LocalReport, LocalStalls, LocalSupport, LogChange, LogLevels, Node,
+    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
+    Task, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -206,4 +209,32 @@ pub trait Api: Send + Sync + 'static {
     /// The metrics of the node behind this interface, in the text format of Prometheus (OpenMetrics);
     /// [`ProblemKind::NoNode`] if there is none.
     fn metrics(&self) -> impl Future<Output = Result<String, Problem>> + Send;
+
+    /// What a node writes into its log.
+    fn node_log(&self, name: &str) -> impl Future<Output = Result<LogLevels, Problem>> + Send;
+
+    /// Has a node write more into its log, or less, for a time.
+    fn change_node_log(
+        &self,
+        name: &str,
+        change: LogChange,
+    ) -> impl Future<Output = Result<LogLevels, Problem>> + Send;
+
+    /// What the node behind this interface writes into its log; [`ProblemKind::NoNode`] if there is none.
+    fn local_log(&self) -> impl Future<Output = Result<LogLevels, Problem>> + Send;
+
+    /// Has it write more, or less, for a time.
+    fn change_local_log(
+        &self,
+        change: LogChange,
+    ) -> impl Future<Output = Result<LogLevels, Problem>> + Send;
+
+    /// What a node has for whoever looks into something, without secrets.
+    fn node_support(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<LocalSupport, Problem>> + Send;
+
+    /// The same, of the node behind this interface; [`ProblemKind::NoNode`] if there is none.
+    fn local_support(&self) -> impl Future<Output = Result<LocalSupport, Problem>> + Send;
 }

@@ -6,9 +6,11 @@ mod events;
 mod guard;
 mod history;
 mod identity;
+mod log;
 mod metrics;
 mod page;
 mod permissions;
+mod support;
 mod tagged;
 mod tasks;
 mod volumes;
@@ -98,7 +100,13 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         identity::create_token,
         identity::revoke_token,
         identity::audit,
-        identity::local_audit
+        identity::local_audit,
+        log::node_log,
+        log::change_node_log,
+        log::local_log,
+        log::change_local_log,
+        support::node_support,
+        support::local_support
     ),
     components(schemas(Problem))
 )]
@@ -159,6 +167,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .route("/stalls", get(stalls::<A>))
         .merge(histories())
         .merge(identity::routes(door.clone()))
+        .merge(upkeep())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))
@@ -190,6 +199,21 @@ fn histories<A: Api>() -> Router<Arc<A>> {
         )
         .route("/tiers/{tier}/history", get(history::tier_history::<A>))
         .route("/local/history", get(history::local_history::<A>))
+}
+
+/// What is asked of single nodes when something is looked into.
+fn upkeep<A: Api>() -> Router<Arc<A>> {
+    Router::new()
+        .route(
+            "/nodes/{name}/log",
+            get(log::node_log::<A>).patch(log::change_node_log::<A>),
+        )
+        .route(
+            "/local/log",
+            get(log::local_log::<A>).patch(log::change_local_log::<A>),
+        )
+        .route("/nodes/{name}/support", get(support::node_support::<A>))
+        .route("/local/support", get(support::local_support::<A>))
 }
 
 async fn document(precondition: Precondition) -> Response {

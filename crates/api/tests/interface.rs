@@ -14,11 +14,13 @@ use holdfast_api::documents::{
     AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Event, EventKind,
     EventSeverity, Explanation, Health, History, HistoryOf, HistoryQuery, HistorySubject,
     Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory, LocalHistoryQuery,
-    LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding,
-    NodeState, Resync, Scrub, Settings, SettingsChange, StallList, StallQuery, Status, SyncWork,
-    Task, ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalReport, LocalStalls, LocalSupport, LogChange, LogLevel, LogLevels, Node, NodeChange,
+    NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
+    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
+use holdfast_api::trace::TraceContext;
 use holdfast_api::{
     Api, ApiClient, ClientError, Conditional, Door, EntityTag, Keyed, Precondition, Problem,
     ProblemKind, openapi, router, server,
@@ -371,6 +373,38 @@ impl Api for Remembering {
     async fn metrics(&self) -> Result<String, Problem> {
         self.ask("metrics".to_owned())?;
         Ok("# EOF\n".to_owned())
+    }
+
+    async fn node_log(&self, name: &str) -> Result<LogLevels, Problem> {
+        self.ask(format!("log of {name}"))?;
+        Ok(LogLevels::default())
+    }
+
+    async fn change_node_log(&self, name: &str, change: LogChange) -> Result<LogLevels, Problem> {
+        self.ask(format!("change log of {name}: {change:?}"))?;
+        Ok(LogLevels::default())
+    }
+
+    async fn local_log(&self) -> Result<LogLevels, Problem> {
+        self.ask("local log".into())?;
+        Ok(LogLevels::default())
+    }
+
+    async fn change_local_log(&self, change: LogChange) -> Result<LogLevels, Problem> {
+        self.ask(format!("change local log: {change:?}"))?;
+        Ok(LogLevels::default())
+    }
+
+    async fn node_support(&self, name: &str) -> Result<LocalSupport, Problem> {
+        self.ask(format!("support of {name}"))?;
+        Ok(LocalSupport::default())
+    }
+
+    async fn local_support(&self) -> Result<LocalSupport, Problem> {
+        // As a question that goes on to another node does.
+        let trace = TraceContext::present().map(|trace| trace.id());
+        self.ask(format!("local support, of {}", trace.unwrap_or_default()))?;
+        Ok(LocalSupport::default())
     }
 }
 
@@ -819,6 +853,116 @@ async fn histories_that_make_no_sense_are_refused() {
     }
 }
 
+/// One id finds what was done for a request, whoever did it.
+#[tokio::test]
+async fn a_request_is_a_part_of_the_trace_that_it_names() {
+    let (url, api) = start(Remembering::default()).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let request = |path: &str, parent: &str| {
+        format!(
+            "GET {path} HTTP/1.1\r\nhost: a\r\ntraceparent: {parent}\r\nconnection: close\r\n\r\n"
+        )
+    };
+    let parent = format!("00-{trace}-b7ad6b7169203331-01");
+    let answer = raw(&url, &request("/api/v1/local/support", &parent)).await;
+    assert!(
+        answer.contains(&format!("\r\ntraceresponse: 00-{trace}-")),
+        "{answer}"
+    );
+    assert_eq!(
+        *api.asked.lock().unwrap(),
+        [format!("local support, of {trace}")]
+    );
+    let answer = raw(&url, &request("/nothing", &parent)).await;
+    assert!(
+        answer.contains(&format!("\"trace_id\":\"{trace}\"")),
+        "{answer}"
+    );
+    // What is none is ignored: the request begins a trace.
+    let answer = raw(&url, &request("/nothing", "00-1-2-3")).await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(
+        answer.contains("\"trace_id\":\"") && !answer.contains(trace),
+        "{answer}"
+    );
+}
+
+/// A server's client is asked within a request: what it asks is a part of the same trace.
+#[tokio::test]
+async fn a_trace_is_handed_on() {
+    let (far, asked) = start(Remembering::default()).await;
+    let far = Arc::new(ApiClient::new(vec![far], None));
+    let passing = axum::Router::new().fallback(move || {
+        let far = Arc::clone(&far);
+        async move {
+            let asked = tokio::spawn(holdfast_api::trace::carried(async move {
+                far.local_support().await.is_ok()
+            }));
+            asked.await.unwrap().to_string()
+        }
+    });
+    let passing = holdfast_api::trace::layer(passing);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(server::serve(listener, passing));
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: a\r\ntraceparent: 00-{trace}-00f067aa0ba902b7-00\r\nconnection: close\r\n\r\n"
+    );
+    let answer = raw(&url.parse().unwrap(), &request).await;
+    assert!(answer.ends_with("true"), "{answer}");
+    assert_eq!(
+        *asked.asked.lock().unwrap(),
+        [format!("local support, of {trace}")]
+    );
+}
+
+#[tokio::test]
+async fn levels_of_logs_are_asked_for_and_changed() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], None);
+    let more = LogChange {
+        level: Some(LogLevel::Debug),
+        ..LogChange::default()
+    };
+    client.node_log("n1").await.unwrap();
+    client.change_node_log("n1", &more).await.unwrap();
+    client.local_log().await.unwrap();
+    client.change_local_log(&more).await.unwrap();
+    let asked = std::mem::take(&mut *api.asked.lock().unwrap());
+    assert_eq!(asked.len(), 4);
+    assert!(
+        asked[1].contains("log of n1") && asked[1].contains("Debug"),
+        "{asked:?}"
+    );
+    for (change, words) in [
+        (LogChange::default(), "changes nothing"),
+        (
+            LogChange {
+                seconds: Some(86_401),
+                ..more.clone()
+            },
+            "seconds is 86401",
+        ),
+        (
+            LogChange {
+                seconds: Some(0),
+                ..more
+            },
+            "seconds is 0",
+        ),
+    ] {
+        let refused = client.change_local_log(&change).await;
+        let Err(ClientError::Problem(problem)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(problem.kind, ProblemKind::Invalid);
+        assert!(problem.detail.contains(words), "{problem}");
+        assert!(problem.hint.is_some(), "{problem}");
+    }
+    assert!(api.asked.lock().unwrap().is_empty());
+}
+
 /// Prometheus asks with its own words, and wants its own; others are told what everybody reads.
 #[tokio::test]
 async fn metrics_are_told_as_prometheus_reads_them() {
@@ -902,6 +1046,11 @@ async fn bad_requests_are_told_what_is_wrong() {
             "the path is not understood",
         ),
         (
+            "GET /api/v1/stalls?since_ms=9223372036854775808 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".to_owned(),
+            "400",
+            "since_ms is more than",
+        ),
+        (
             post("{\"name\":\"a\",\"bytes\":1,\"policy\":\"raid7\"}", json),
             "400",
             "raid7",
@@ -921,11 +1070,6 @@ async fn bad_requests_are_told_what_is_wrong() {
             "GET /nothing HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(),
             "404",
             "/api/v1",
-        ),
-        (
-            "GET /api/v1/stalls?since_ms=9223372036854775808 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".to_owned(),
-            "400",
-            "since_ms is more than",
         ),
         (
             "DELETE /api/v1/volumes HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(),

@@ -96,8 +96,8 @@ impl Controller {
         }
     }
 
-    /// Who answers for a node's devices.
-    async fn node_of(&self, name: &str) -> Result<Node, Problem> {
+    /// Who answers for a node.
+    pub(crate) async fn node_of(&self, name: &str) -> Result<Node, Problem> {
         let inventory = self.inventory().await?.seen;
         let node = find(&inventory, name)?;
         let record = inventory.nodes[&node].clone();
@@ -113,13 +113,14 @@ impl Controller {
     }
 }
 
-enum Node {
+/// Who answers for a node.
+pub(crate) enum Node {
     Here,
     There(ApiClient, Box<NodeRecord>),
 }
 
 /// What the process says of itself that answers at a node's address.
-async fn answering(name: &str, client: &ApiClient) -> Result<LocalReport, Problem> {
+pub(crate) async fn answering(name: &str, client: &ApiClient) -> Result<LocalReport, Problem> {
     let client = client.clone().within(REPORT_TIME_MAX);
     let report = client.local().await;
     report.map_err(|error| passed_on(name, error))
@@ -135,13 +136,13 @@ fn is_obeying(name: &str, report: &LocalReport, record: &NodeRecord) -> Result<(
     }
 }
 
-fn passed_on(name: &str, error: ClientError) -> Problem {
+pub(crate) fn passed_on(name: &str, error: ClientError) -> Problem {
     match error {
         ClientError::Problem(problem) => problem,
         error @ (ClientError::Unreachable(_) | ClientError::Unknown { .. }) => {
             let detail = format!("{name} does not answer: {error}");
             Problem::new(ProblemKind::Unavailable, detail)
-                .hint("a node answers for its own devices: start it, or look at the network")
+                .hint("a node answers for itself and its devices: start it, or look at the network")
         }
     }
 }

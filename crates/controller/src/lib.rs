@@ -30,6 +30,7 @@ mod steering;
 mod tags;
 mod tasks;
 mod trust;
+mod upkeep;
 mod view;
 mod volumes;
 
@@ -41,9 +42,9 @@ use std::time::Duration;
 use holdfast_api::documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, History, HistoryOf,
     HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
-    LocalHistory, LocalHistoryQuery, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalHistory, LocalHistoryQuery, LocalReport, LocalStall, LocalStalls, LocalSupport, LogChange,
+    LogLevels, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
+    StallQuery, Status, Task, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -70,6 +71,7 @@ use self::reports::Reports;
 use self::stalls::Kept;
 use self::steering::Silences;
 use self::trust::Change;
+use self::upkeep::Own;
 
 pub use self::audit::{AUDIT_FILE, AuditLog};
 pub use self::events::LISTENERS_MAX;
@@ -108,6 +110,8 @@ pub struct Controller {
     devices: Option<ChangeDevices>,
     /// Where its history is asked for.
     history: Option<AskHistory>,
+    /// Where its log, and what else it has, is asked for.
+    upkeep: Option<Own>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
     /// The highest revision of the metadata that was seen.
@@ -151,6 +155,7 @@ impl Controller {
             kept: None,
             devices: None,
             history: None,
+            upkeep: None,
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
@@ -597,5 +602,29 @@ impl Api for Controller {
     async fn metrics(&self) -> Result<String, Problem> {
         let (report, kept) = self.node_here()?;
         Ok((kept.metrics)(&report))
+    }
+
+    async fn node_log(&self, name: &str) -> Result<LogLevels, Problem> {
+        self.log_of(name).await
+    }
+
+    async fn change_node_log(&self, name: &str, change: LogChange) -> Result<LogLevels, Problem> {
+        self.change_log_of(name, change).await
+    }
+
+    async fn local_log(&self) -> Result<LogLevels, Problem> {
+        self.log_here()
+    }
+
+    async fn change_local_log(&self, change: LogChange) -> Result<LogLevels, Problem> {
+        self.change_log_here(&change)
+    }
+
+    async fn node_support(&self, name: &str) -> Result<LocalSupport, Problem> {
+        self.support_of(name).await
+    }
+
+    async fn local_support(&self) -> Result<LocalSupport, Problem> {
+        self.support_here().await
     }
 }

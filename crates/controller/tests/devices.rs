@@ -6,7 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdfast_api::documents::{AwaitedCause, DeviceChange, DeviceList, LocalReport, Rejected};
+use holdfast_api::documents::{
+    AwaitedCause, DeviceChange, DeviceList, LocalReport, LogChange, LogLevel, Rejected,
+};
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::{Embedded, Store};
@@ -137,4 +139,33 @@ async fn the_list_of_a_node_that_waits_for_a_device_says_why() {
     let list = controller.devices("n1").await.unwrap();
     let told = (list.awaited_device.as_deref(), list.awaited_cause);
     assert_eq!(told, (Some("/dev/sdc"), Some(AwaitedCause::Failed)));
+}
+
+/// What is looked into is the node that is meant, and not what answers in its place.
+#[tokio::test]
+async fn a_node_is_asked_for_its_log_and_what_else_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let node = Node::start(1, &store).await;
+    let name = node.reporter.0.lock().unwrap().name.clone();
+    let more = LogChange {
+        level: Some(LogLevel::Trace),
+        ..LogChange::default()
+    };
+    let changed = controller.change_node_log(&name, more).await.unwrap();
+    assert_eq!(changed.level, LogLevel::Trace);
+    assert_eq!(controller.node_log(&name).await.unwrap(), changed);
+    assert_eq!(controller.node_support(&name).await.unwrap().node, 1);
+    assert_eq!(kind(controller.local_log().await), ProblemKind::NoNode);
+    assert_eq!(kind(controller.local_support().await), ProblemKind::NoNode);
+    assert_eq!(
+        kind(controller.node_log("nobody").await),
+        ProblemKind::NoSuchNode
+    );
+    node.reporter.0.lock().unwrap().node = 2;
+    assert_eq!(
+        kind(controller.node_support(&name).await),
+        ProblemKind::Unavailable
+    );
 }

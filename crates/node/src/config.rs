@@ -28,7 +28,7 @@ use self::etcd::{EtcdSection, InvalidEtcd};
 pub use self::cluster::cluster_id;
 pub use self::security::SecurityConfig;
 
-pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig};
+pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig, LogFormat};
 
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -1,5 +1,7 @@
 //! Configurations that are right, and what is said of those that are not.
 
+use holdfast_api::documents::LogLevel;
+
 use super::*;
 
 const TEXT: &str = r#"
@@ -49,7 +51,28 @@ fn the_documented_file_is_read_and_written_back() {
     assert_eq!(config.peers.advertised(), "127.0.0.1:7561");
     assert_eq!(config.devices[0].tier, Tier::Flash);
     assert_eq!(config.devices[1].tier, Tier::Capacity);
-    assert_eq!(config.log.bytes_max, budgets::LOG_BYTES_MAX);
+    assert_eq!(config.log, LogConfig::default());
+    let json = LogConfig {
+        level: LogLevel::Debug,
+        format: LogFormat::Json,
+        ..LogConfig::default()
+    };
+    let text = NodeConfig {
+        log: json,
+        ..config.clone()
+    }
+    .to_toml();
+    assert!(
+        text.contains("level = \"debug\"\nformat = \"json\""),
+        "{text}"
+    );
+    assert_eq!(toml::from_str::<NodeConfig>(&text).unwrap().log, json);
+    let bad = text.replace("\"debug\"", "\"loud\"");
+    let error = toml::from_str::<NodeConfig>(&bad).unwrap_err().to_string();
+    assert!(
+        error.contains("`loud`") && error.contains("`debug`"),
+        "{error}"
+    );
     assert_eq!(config.history.bytes_max, budgets::HISTORY_BYTES_MAX);
     assert_eq!(config.disk_driver, DiskDriver::Auto);
     for (name, driver) in [

@@ -39,6 +39,7 @@ mod security;
 mod services;
 mod signals;
 mod stalls;
+pub mod support;
 pub mod witness;
 
 pub use devices::DeviceDesk;
@@ -51,3 +52,4 @@ pub use report::versions;
 pub use run::{LOG_FILE, run};
 pub use services::{ApiParts, connect};
 pub use stalls::{Ledger, STALLS_FILE};
+pub use support::NodeUpkeep;

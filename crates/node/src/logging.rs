@@ -2,19 +2,28 @@
 //!
 //! Invariants:
 //! - who logs never waits for the file: if too much is waiting, lines are lost, and counted;
-//! - the file and its one predecessor together hold at most twice the size that was set.
+//! - the file and its one predecessor together hold at most twice the size that was set;
+//! - a line is text for people, or a JSON object for programs, as the configuration has it for all.
+
+mod levels;
 
 use std::fs::{File, OpenOptions, rename};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tracing::Level;
+use holdfast_api::documents::{LogChange, LogLevels};
+use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{Layer, Registry, fmt, reload};
+
+use self::levels::Levels;
+use crate::config::{LogConfig, LogFormat};
 
 /// Lines that may wait to be written.
 const LINES_WAITING_MAX: usize = 1024;
@@ -25,20 +34,25 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Log {
     sender: Sender,
+    levels: Arc<Levels>,
+}
+
+/// Where it is asked what is written, and changed.
+#[derive(Clone, Debug)]
+pub struct LogDesk {
+    sender: Sender,
+    levels: Arc<Levels>,
 }
 
 /// Begins to log to `path`. Once a process: later calls change nothing.
 ///
 /// # Errors
 /// What the operating system says if the file cannot be opened, or there is no thread.
-pub fn start(path: &Path, bytes_max: u64, level: Level) -> io::Result<Log> {
-    let file = RotatingFile::open(path, bytes_max)?;
-    let sender = Sender::start(file)?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_max_level(level)
-        .with_writer(sender.clone())
-        .finish();
+pub fn start(path: &Path, config: LogConfig) -> io::Result<Log> {
+    let file = RotatingFile::open(path, config.bytes_max)?;
+    let (sender, waiting) = Sender::new();
+    let (subscriber, levels) = subscriber(config, sender.clone());
+    sender.write_behind(file, waiting, &levels)?;
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -46,7 +60,75 @@ pub fn start(path: &Path, bytes_max: u64, level: Level) -> io::Result<Log> {
             before(panic);
         }));
     }
-    Ok(Log { sender })
+    Ok(Log { sender, levels })
+}
+
+/// What makes lines of what happens, and the levels that it goes by.
+fn subscriber(
+    config: LogConfig,
+    sender: Sender,
+) -> (impl Subscriber + Send + Sync + 'static, Arc<Levels>) {
+    let (filter, handle) = reload::Layer::new(levels::configured(config.level));
+    let lines = fmt::layer().with_ansi(false).with_writer(sender);
+    let lines: Box<dyn Layer<_> + Send + Sync> = match config.format {
+        LogFormat::Text => lines.boxed(),
+        // The fields of the request that a line is of come once, under `span`.
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+    };
+    let install = move |targets| {
+        // It fails only where the subscriber is gone, and nothing is written any more.
+        let _ = handle.reload(targets);
+    };
+    let levels = Levels::new(config.level, Box::new(install));
+    let subscriber = Registry::default().with(filter).with(lines);
+    (subscriber, Arc::new(levels))
+}
+
+impl Log {
+    /// Where it is asked what is written, and changed.
+    #[must_use]
+    pub fn desk(&self) -> LogDesk {
+        LogDesk {
+            sender: self.sender.clone(),
+            levels: Arc::clone(&self.levels),
+        }
+    }
+}
+
+impl LogDesk {
+    /// What is written now.
+    #[must_use]
+    pub fn levels(&self) -> LogLevels {
+        self.levels.told(Instant::now())
+    }
+
+    /// Writes more, or less, for a time.
+    #[must_use]
+    pub fn change(&self, change: &LogChange) -> LogLevels {
+        let now = Instant::now();
+        if self.levels.change(change, now).is_some() {
+            // Where that is lost because too many lines wait, one of them wakes the thread as well.
+            let _ = self.sender.lines.try_send(Line::LevelsChanged);
+        }
+        let levels = self.levels.told(now);
+        tracing::info!(
+            level = levels.level.as_str(),
+            areas = areas(&levels),
+            seconds_left = levels.seconds_left,
+            "the log's levels were changed"
+        );
+        levels
+    }
+}
+
+fn areas(levels: &LogLevels) -> String {
+    let areas = levels.areas.iter();
+    let areas = areas.map(|it| format!("{}={}", it.area.as_str(), it.level.as_str()));
+    areas.collect::<Vec<_>>().join(" ")
 }
 
 impl Drop for Log {
@@ -59,6 +141,7 @@ impl Drop for Log {
 enum Line {
     Text(Vec<u8>),
     Flush(SyncSender<()>),
+    LevelsChanged,
 }
 
 /// Hands lines to the thread that writes them.
@@ -69,14 +152,24 @@ struct Sender {
 }
 
 impl Sender {
-    fn start(file: RotatingFile) -> io::Result<Self> {
+    fn new() -> (Self, Receiver<Line>) {
         let (lines, waiting) = sync_channel(LINES_WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&lost);
+        (Self { lines, lost }, waiting)
+    }
+
+    /// Has a thread write what comes.
+    fn write_behind(
+        &self,
+        file: RotatingFile,
+        waiting: Receiver<Line>,
+        levels: &Arc<Levels>,
+    ) -> io::Result<()> {
+        let (lost, levels) = (Arc::clone(&self.lost), Arc::clone(levels));
         thread::Builder::new()
             .name("log".into())
-            .spawn(move || write_lines(file, &waiting, &counted))?;
-        Ok(Self { lines, lost })
+            .spawn(move || write_lines(file, &waiting, &lost, &levels))
+            .map(drop)
     }
 
     fn flush(&self) {
@@ -112,17 +205,29 @@ impl<'a> MakeWriter<'a> for Sender {
     }
 }
 
-fn write_lines(mut file: RotatingFile, waiting: &Receiver<Line>, lost: &AtomicU64) {
-    for line in waiting {
+/// Writes lines as they come. Beside that it is what has other levels end: nothing else has so little to do.
+fn write_lines(
+    mut file: RotatingFile,
+    waiting: &Receiver<Line>,
+    lost: &AtomicU64,
+    levels: &Levels,
+) {
+    loop {
+        let line = match levels.fall_back(Instant::now()) {
+            None => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due) => waiting.recv_timeout(due.saturating_duration_since(Instant::now())),
+        };
         match line {
-            Line::Text(text) => {
+            Ok(Line::Text(text)) => {
                 let count = lost.swap(0, Ordering::Relaxed);
                 if count > 0 {
                     file.write(format!("({count} lines were lost here)\n").as_bytes());
                 }
                 file.write(&text);
             }
-            Line::Flush(done) => drop(done.send(())),
+            Ok(Line::Flush(done)) => drop(done.send(())),
+            Ok(Line::LevelsChanged) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
@@ -174,7 +279,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 /// Where the full file goes: `node.log` to `node.log.old`.
-fn predecessor(path: &Path) -> PathBuf {
+pub(crate) fn predecessor(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".old");
     PathBuf::from(name)
@@ -183,6 +288,8 @@ fn predecessor(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use holdfast_api::documents::LogLevel;
 
     use super::*;
 
@@ -207,12 +314,21 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "again\n");
     }
 
+    /// A log in a directory that a test may write to, without being that of the whole process.
+    fn log(config: LogConfig, path: &Path) -> (impl Subscriber + Send + Sync + 'static, Log) {
+        let (sender, waiting) = Sender::new();
+        let (subscriber, levels) = subscriber(config, sender.clone());
+        let file = RotatingFile::open(path, config.bytes_max).unwrap();
+        sender.write_behind(file, waiting, &levels).unwrap();
+        (subscriber, Log { sender, levels })
+    }
+
     #[test]
     fn lines_are_in_the_file_after_a_flush_and_lost_ones_are_counted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("node.log");
-        let file = RotatingFile::open(&path, 1 << 20).unwrap();
-        let mut sender = Sender::start(file).unwrap();
+        let (_, log) = log(LogConfig::default(), &path);
+        let mut sender = log.sender.clone();
         sender.write_all(b"first\n").unwrap();
         sender.lost.store(3, Ordering::Relaxed);
         Sender::flush(&sender);
@@ -225,5 +341,72 @@ mod tests {
         );
         assert!(text.contains("(3 lines were lost here)\n"));
         assert!(text.ends_with("second\n"));
+    }
+
+    #[test]
+    fn levels_change_while_it_runs_and_fall_back_without_a_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        let (subscriber, log) = log(LogConfig::default(), &path);
+        let desk = log.desk();
+        let more = LogChange {
+            level: Some(LogLevel::Debug),
+            seconds: Some(1),
+            ..LogChange::default()
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("before");
+            assert_eq!(desk.change(&more).seconds_left, Some(1));
+            tracing::debug!("meanwhile");
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while desk.levels().seconds_left.is_some() {
+                assert!(Instant::now() < deadline, "it does not fall back");
+                thread::sleep(Duration::from_millis(20));
+            }
+            tracing::debug!("afterwards");
+            tracing::info!("at the end");
+        });
+        drop(log);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            text.contains("meanwhile") && text.contains("at the end"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("before") && !text.contains("afterwards"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn lines_for_programs_are_json() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        let config = LogConfig {
+            format: LogFormat::Json,
+            ..LogConfig::default()
+        };
+        let (subscriber, log) = log(config, &path);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::error_span!("request", trace_id = "0af7");
+            let _within = span.enter();
+            tracing::warn!(device = 3, "a \"quoted\"\nline");
+        });
+        drop(log);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["level"], "WARN");
+        assert_eq!(line["message"], "a \"quoted\"\nline");
+        assert_eq!(line["device"], 3);
+        assert_eq!(line["span"]["trace_id"], "0af7");
+        let time = line["timestamp"].as_str().unwrap();
+        assert!(time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
+        assert!(
+            line["target"]
+                .as_str()
+                .unwrap()
+                .starts_with("holdfast_node")
+        );
     }
 }

@@ -20,7 +20,6 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::Level;
 
 use crate::alarm::Alarm;
 use crate::attention::Attention;
@@ -33,7 +32,7 @@ use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
 use crate::history::Measuring;
-use crate::logging::{self, Log};
+use crate::logging::{self, Log, LogDesk};
 use crate::machine;
 use crate::member;
 use crate::opening::{self, Opened};
@@ -65,7 +64,7 @@ pub fn run<A: Api>(
 ) -> Result<(), NodeError> {
     config.check()?;
     let plan = member::of(config)?;
-    let (_directory, _log) = move_in(&config.directory, config.log)?;
+    let (_directory, log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as {} ({}) of cluster {}",
         config.name,
@@ -78,7 +77,7 @@ pub fn run<A: Api>(
     // It outlives the node's own part, which needs it to end cleanly.
     let supervisor = plan.map(Supervisor::start).transpose();
     let (supervisor, ended) = match supervisor {
-        Ok(supervisor) => (supervisor, run_logged(config, make_api)),
+        Ok(supervisor) => (supervisor, run_logged(config, log.desk(), make_api)),
         Err(error) => (None, Err(error.into())),
     };
     match &ended {
@@ -98,13 +97,14 @@ pub fn run<A: Api>(
 pub(crate) fn move_in(directory: &Path, log: LogConfig) -> Result<(Directory, Log), NodeError> {
     let directory = predecessor::attempt(|| Directory::claim(directory), ClaimError::holder)?;
     let path = directory.path().join(LOG_FILE);
-    let log = logging::start(&path, log.bytes_max, Level::INFO);
+    let log = logging::start(&path, log);
     let log = log.map_err(|source| NodeError::Log { path, source })?;
     Ok((directory, log))
 }
 
 fn run_logged<A: Api>(
     config: &NodeConfig,
+    log: LogDesk,
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
@@ -125,7 +125,7 @@ fn run_logged<A: Api>(
         .build_local(LocalOptions::default())?;
     let mut left_out = None;
     let door = (api, security);
-    let ended = runtime.block_on(serve(config, door, network, make_api, &mut left_out));
+    let ended = runtime.block_on(serve(config, door, (network, log), make_api, &mut left_out));
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
@@ -140,7 +140,7 @@ fn run_logged<A: Api>(
 async fn serve<A: Api>(
     config: &NodeConfig,
     door: (Listener, Option<Security>),
-    network: Network,
+    (network, log): (Network, LogDesk),
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     left_out: &mut Option<NodeError>,
 ) -> Result<(), NodeError> {
@@ -151,7 +151,7 @@ async fn serve<A: Api>(
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let services = Services::start(config, door, told, (desk.clone(), looker), make_api)?;
+    let services = Services::start(config, door, told, (desk.clone(), looker), log, make_api)?;
     reporter.follow(services.metadata, services.members);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {

@@ -30,11 +30,13 @@ use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
 use crate::history::{self, FrameSender, HistoryDesk};
+use crate::logging::LogDesk;
 use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
 use crate::security::Security;
 use crate::stalls::{self, Ledger, StallSender};
+use crate::support::NodeUpkeep;
 
 /// What a node's API is made from.
 pub struct ApiParts {
@@ -62,6 +64,8 @@ pub struct ApiParts {
     pub devices: DeviceDesk,
     /// What it trusts other nodes by, and shows them; none where there is to be no TLS.
     pub connector: Option<Connector>,
+    /// Where its log, and what else there is for whoever looks into something, is asked for.
+    pub upkeep: NodeUpkeep,
 }
 
 /// The data path's end of what runs beside it. Dropping it ends the threads.
@@ -88,6 +92,7 @@ impl Services {
         (listener, security): (Listener, Option<Security>),
         report: watch::Receiver<LocalReport>,
         (devices, looker): (DeviceDesk, Looker),
+        log: LogDesk,
         make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     ) -> Result<Self, NodeError> {
         let (beside, for_api) = (runtime()?, runtime()?);
@@ -118,6 +123,7 @@ impl Services {
             history,
             devices: devices.clone(),
             connector: security.as_ref().map(Security::connector),
+            upkeep: NodeUpkeep::new(log, config),
         };
         drop(within);
         let metadata = status.clone();

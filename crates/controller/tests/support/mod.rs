@@ -10,9 +10,9 @@ use std::time::Duration;
 use holdfast_api::documents::{
     Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, LocalFlow, LocalHistory, LocalHistoryPoint, LocalHistoryQuery, LocalReport,
-    LocalSlice, LocalStall, LocalStalls, LocalVolume, Node as NodeDocument, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalSlice, LocalStall, LocalStalls, LocalSupport, LocalVolume, LogChange, LogLevel, LogLevels,
+    Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallCause,
+    StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{
     Api, Conditional, Door, Keyed, Precondition, Problem, ProblemKind, router, server,
@@ -32,11 +32,12 @@ pub(crate) fn open(folder: &Path) -> Embedded {
     Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
 }
 
-/// A node's API without a node: it reports what it is given, and keeps what is ordered about its devices.
+/// A node's API without a node: it reports what it is given, and keeps what is ordered about its devices and its log.
 #[derive(Default)]
 pub(crate) struct Reporter(
     pub(crate) Mutex<LocalReport>,
     pub(crate) Mutex<Vec<DeviceChange>>,
+    pub(crate) Mutex<LogLevel>,
 );
 
 fn elsewhere<T>() -> Result<T, Problem> {
@@ -210,6 +211,37 @@ impl Api for Reporter {
     }
     async fn metrics(&self) -> Result<String, Problem> {
         elsewhere()
+    }
+
+    async fn node_log(&self, _: &str) -> Result<LogLevels, Problem> {
+        elsewhere()
+    }
+
+    async fn change_node_log(&self, _: &str, _: LogChange) -> Result<LogLevels, Problem> {
+        elsewhere()
+    }
+
+    async fn node_support(&self, _: &str) -> Result<LocalSupport, Problem> {
+        elsewhere()
+    }
+
+    async fn local_log(&self) -> Result<LogLevels, Problem> {
+        Ok(LogLevels {
+            level: *self.2.lock().unwrap(),
+            ..LogLevels::default()
+        })
+    }
+
+    async fn change_local_log(&self, change: LogChange) -> Result<LogLevels, Problem> {
+        *self.2.lock().unwrap() = change.level.unwrap_or_default();
+        self.local_log().await
+    }
+
+    async fn local_support(&self) -> Result<LocalSupport, Problem> {
+        Ok(LocalSupport {
+            node: self.0.lock().unwrap().node,
+            ..LocalSupport::default()
+        })
     }
 }
 

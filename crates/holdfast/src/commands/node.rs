@@ -35,6 +35,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             history,
             devices,
             connector,
+            upkeep,
         } = parts;
         if let Some(session) = founding {
             let controller = Controller::new(cluster, session, None);
@@ -47,6 +48,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
                 let history = history.clone();
                 async move { history.ask(subject, query).await }
             })
+            .keeping_up(upkeep)
             .changing_devices(move |change| {
                 let devices = devices.clone();
                 async move { devices.change(change).await }

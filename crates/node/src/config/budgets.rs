@@ -1,5 +1,6 @@
 //! How much a node may keep: memory of what was read, history, log. Machines differ in what they have to spare.
 
+use holdfast_api::documents::LogLevel;
 use holdfast_store::BLOCK_CACHE_BYTES;
 use serde::{Deserialize, Serialize};
 
@@ -57,10 +58,45 @@ impl Default for CacheConfig {
 /// file system on which the node's directory is, which differs from machine to machine. So it is no setting of
 /// the cluster; a change takes effect at the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
     /// Bytes at which the file makes way for a new one; one old file is kept.
     pub bytes_max: u64,
+    /// What is written. Other levels than this one hold for a time only, and are ordered while the node runs.
+    #[serde(skip_serializing_if = "is_info")]
+    pub level: LogLevel,
+    /// How lines are written.
+    #[serde(skip_serializing_if = "LogFormat::is_text")]
+    pub format: LogFormat,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_info(level: &LogLevel) -> bool {
+    *level == LogLevel::Info
+}
+
+/// How the lines of a log are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: each is a JSON object.
+    Json,
+}
+
+impl LogFormat {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_text(&self) -> bool {
+        *self == Self::Text
+    }
 }
 
 impl LogConfig {
@@ -76,6 +112,8 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             bytes_max: LOG_BYTES_MAX,
+            level: LogLevel::default(),
+            format: LogFormat::default(),
         }
     }
 }

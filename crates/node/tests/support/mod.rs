@@ -12,10 +12,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, LocalReport, LocalStalls, NodeList, StallList, StallQuery,
-    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, LocalReport, LocalStalls, LocalSupport, LogChange,
+    LogLevels, NodeList, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
-use holdfast_api::{Api, ApiClient, Conditional, Keyed, Precondition, Problem, ProblemKind};
+use holdfast_api::{
+    Api, ApiClient, Conditional, Keyed, Precondition, Problem, ProblemKind, Upkeep as _,
+};
 use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
 use holdfast_metadata::server::{Door, serve};
 use holdfast_metadata::suite::User;
@@ -439,5 +442,29 @@ impl Api for LocalApi {
 
     async fn metrics(&self) -> Result<String, Problem> {
         Ok(self.0.metrics.text(&self.0.report.borrow()))
+    }
+
+    async fn node_log(&self, _: &str) -> Result<LogLevels, Problem> {
+        elsewhere()
+    }
+
+    async fn change_node_log(&self, _: &str, _: LogChange) -> Result<LogLevels, Problem> {
+        elsewhere()
+    }
+
+    async fn node_support(&self, _: &str) -> Result<LocalSupport, Problem> {
+        elsewhere()
+    }
+
+    async fn local_log(&self) -> Result<LogLevels, Problem> {
+        Ok(self.0.upkeep.log())
+    }
+
+    async fn change_local_log(&self, change: LogChange) -> Result<LogLevels, Problem> {
+        Ok(self.0.upkeep.change_log(&change))
+    }
+
+    async fn local_support(&self) -> Result<LocalSupport, Problem> {
+        Ok(self.0.upkeep.support())
     }
 }
