@@ -81,6 +81,9 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
         Command::Recover { command } => recover::run(&output, &command),
         Command::UpgradeCheck => within_runtime(commands::upgrade_check::run(&global, &output)),
+        Command::SupportBundle(arguments) => {
+            within_runtime(commands::support::run(&global, &output, &arguments))
+        }
         Command::Completions { shell } => manual::complete(shell, &output),
         Command::Security { command } => commands::security::run(&output, command),
         Command::Man(arguments) => manual::run(&arguments, &output),

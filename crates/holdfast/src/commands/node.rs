@@ -13,7 +13,7 @@ use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
 use holdfast_stdx::Count;
 
-use super::{client, drain, found, protection};
+use super::{client, drain, found, log, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -109,6 +109,7 @@ pub(crate) async fn ask(
             output.result(&removed, || removed_words(&name))?;
             return Ok(());
         }
+        NodeSubcommand::Log(arguments) => return log::run(&client, output, arguments).await,
         NodeSubcommand::Add { name, site } => (name, NodeOrder::Add, site),
         NodeSubcommand::Drain { name, cancel, .. } => {
             let order = if cancel {
