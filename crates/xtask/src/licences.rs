@@ -3,10 +3,15 @@
 //! A package passes if its SPDX expression can be satisfied with licences of [`ALLOWED`] alone, or
 //! if it stands in [`EXCEPTIONS`] with a reason. Code from outside the package registry (git,
 //! foreign paths) does not pass.
+//!
+//! Where `cargo deny` is installed it judges the same by `deny.toml`, and looks at bans and sources; the two lists of licences are one, or
+//! the step fails. It is not asked for advisories, which come from the network.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::metadata::{self, Package};
 
@@ -36,8 +41,17 @@ const EXCEPTIONS: &[(&str, &str)] = &[];
 /// The registry, as cargo names it; mirrors configured by a user keep this name.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
+/// What `cargo deny` goes by.
+const DENY: &str = "deny.toml";
+
 /// Checks every package of the lock file.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    let text = fs::read_to_string(root.join(DENY)).with_context(|| format!("read {DENY}"))?;
+    ensure!(
+        allowed_by_deny(&text) == ALLOWED,
+        "{DENY} allows other licences than crates/xtask/src/licences.rs, or in another order"
+    );
+    deny(root)?;
     let packages = metadata::all(root)?;
     let findings = check(&packages);
     if findings.is_empty() {
@@ -48,6 +62,33 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         eprintln!("{finding}");
     }
     bail!("{} packages may not be used", findings.len());
+}
+
+/// Runs `cargo deny`, if there is one.
+fn deny(root: &Path) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    let found = command.args(["deny", "--version"]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        println!("licences: cargo deny is not installed, and did not run");
+        return Ok(());
+    }
+    let status = Command::new(env!("CARGO"))
+        .args(["deny", "--offline", "--locked", "check"])
+        .args(["licenses", "bans", "sources"])
+        .current_dir(root)
+        .status()
+        .context("start cargo deny")?;
+    ensure!(status.success(), "cargo deny ended with {status}");
+    Ok(())
+}
+
+/// The licences that `deny.toml` allows: the lines of its list, each with one.
+fn allowed_by_deny(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    let list = lines.skip_while(|line| *line != "allow = [").skip(1);
+    let list = list.take_while(|line| *line != "]");
+    list.filter_map(|line| line.strip_prefix('"')?.strip_suffix("\","))
+        .collect()
 }
 
 fn check(packages: &[Package]) -> Vec<String> {
@@ -141,6 +182,14 @@ mod tests {
             manifest_path: String::new(),
             dependencies: Vec::new(),
         }
+    }
+
+    #[test]
+    fn cargo_deny_allows_the_same() {
+        let text = fs::read_to_string(crate::root().join(DENY)).unwrap();
+        assert_eq!(allowed_by_deny(&text), ALLOWED);
+        let other = text.replace("\"MIT\",", "\"MIT\",\n  \"GPL-3.0-only\",");
+        assert_ne!(allowed_by_deny(&other), ALLOWED);
     }
 
     #[test]
