@@ -11,6 +11,7 @@
 mod access;
 mod asking;
 mod audit;
+mod beginning;
 mod desk;
 mod devices;
 mod events;
@@ -50,11 +51,8 @@ use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
-use holdfast_model::metadata::{
-    MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
-};
-use holdfast_model::record::{Record, VOLUMES_PREFIX, VolumeRecord};
-use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_model::metadata::{MetadataError, Revision, Transaction};
+use holdfast_model::{ClusterId, VolumeId};
 use holdfast_tls::Connector;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -193,58 +191,6 @@ impl Controller {
             serve_time_max,
             ..self
         }
-    }
-
-    /// Which volumes are not served at which of these nodes' portals.
-    ///
-    /// # Errors
-    /// [`Problem`] if the metadata does not answer.
-    pub async fn unserved(&self, nodes: &[NodeId]) -> Result<Vec<(String, NodeId)>, Problem> {
-        let seen = self.view().await?;
-        let (inventory, reports) = &*seen;
-        let volumes = inventory.volumes.values().map(|volume| &volume.record);
-        let everywhere = volumes.flat_map(|volume| nodes.iter().map(move |node| (volume, *node)));
-        let lacking = everywhere.filter(|(volume, node)| !reports.serves(*node, volume.volume));
-        Ok(lacking
-            .map(|(volume, node)| (volume.name.clone(), node))
-            .collect())
-    }
-
-    /// The records of the volumes, by name.
-    ///
-    /// # Errors
-    /// [`Problem`] if the metadata does not answer, or holds what this version cannot read.
-    pub async fn volume_records(&self) -> Result<Vec<VolumeRecord>, Problem> {
-        let all = Transaction {
-            compare: Vec::new(),
-            success: vec![Operation::Range(Selector::Prefix(VOLUMES_PREFIX.into()))],
-            failure: Vec::new(),
-        };
-        let outcome = self.desk.transact(all).await.map_err(problem::unread)?;
-        let ranges = outcome
-            .results
-            .into_iter()
-            .filter_map(|result| match result {
-                OperationResult::Range(found) => Some(found),
-                _ => None,
-            });
-        let records = ranges
-            .flatten()
-            .map(|found| VolumeRecord::decode(&found.value));
-        let mut records: Vec<_> = records
-            .collect::<Result<_, _>>()
-            .map_err(|error| Problem::new(ProblemKind::Internal, error))?;
-        records.sort_by(|one: &VolumeRecord, other| one.name.cmp(&other.name));
-        Ok(records)
-    }
-
-    /// Whether no volume has ever been made.
-    ///
-    /// # Errors
-    /// [`Problem`] if the metadata does not answer.
-    pub async fn is_new(&self) -> Result<bool, Problem> {
-        let inventory = self.inventory().await?.seen;
-        Ok(inventory.cluster.record.next_volume == VolumeId(1))
     }
 
     /// Makes a plan and carries it out, again and again until nobody has come in between. Tells
