@@ -6,9 +6,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
-use holdfast_api::documents::{
-    AreaLevel, LOG_CHANGE_SECONDS_MAX, LogArea, LogLevel, STALLS_DEFAULT, STALLS_MAX,
-};
+use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_tls::{Connector, Credentials};
@@ -21,6 +19,8 @@ use crate::commands::initiator::InitiatorCommand;
 use crate::commands::security::SecurityCommand;
 use crate::commands::token::TokenCommand;
 use crate::commands::user::UserCommand;
+use crate::commands::log::LogArguments;
+use crate::commands::support::SupportArguments;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
 use crate::manual::ManArguments;
@@ -297,80 +297,6 @@ pub(crate) enum NodeSubcommand {
     ///
     /// It falls back to what is configured (`log.level`) by itself, and when it starts. The log is `node.log` in the node's directory.
     Log(LogArguments),
-}
-
-/// What is to be in a log.
-#[derive(Debug, clap::Args)]
-pub(crate) struct LogArguments {
-    /// The node's name
-    pub(crate) name: String,
-    /// The level: error, warn, info, debug or trace
-    #[arg(long, value_parser = log_level)]
-    pub(crate) level: Option<LogLevel>,
-    /// That of one part of the node, of api, controller, disk, etcd, metadata, net and node; may be given several times
-    #[arg(long = "area", value_name = "AREA=LEVEL", value_parser = area_level)]
-    pub(crate) areas: Vec<AreaLevel>,
-    /// For how long, such as 30s, 10m or 2h: a day at most [default: 10m]
-    #[arg(long = "for", value_name = "TIME", value_parser = log_seconds)]
-    pub(crate) seconds: Option<u32>,
-    /// Fall back to what is configured, now
-    #[arg(long)]
-    pub(crate) reset: bool,
-}
-
-fn log_level(text: &str) -> Result<LogLevel, String> {
-    let mut levels = LogLevel::ALL.into_iter();
-    let level = levels.find(|level| level.as_str() == text);
-    level.ok_or_else(|| "a level is error, warn, info, debug or trace".to_owned())
-}
-
-fn area_level(text: &str) -> Result<AreaLevel, String> {
-    let (area, level) = text
-        .split_once('=')
-        .ok_or_else(|| "it is AREA=LEVEL, for example net=debug".to_owned())?;
-    let mut areas = LogArea::ALL.into_iter();
-    let area = areas.find(|known| known.as_str() == area).ok_or_else(|| {
-        let names = LogArea::ALL.map(LogArea::as_str).join(", ");
-        format!("an area is one of {names}")
-    })?;
-    let level = log_level(level)?;
-    Ok(AreaLevel { area, level })
-}
-
-fn log_seconds(text: &str) -> Result<u32, String> {
-    let error = || "a time is 1s to 24h, for example 10m".to_owned();
-    let number = text.trim_end_matches(['s', 'm', 'h']);
-    let unit = match &text[number.len()..] {
-        "s" => 1,
-        "m" => 60,
-        "h" => 60 * 60,
-        _ => return Err(error()),
-    };
-    let seconds = number
-        .parse::<u32>()
-        .ok()
-        .and_then(|it| it.checked_mul(unit));
-    let seconds = seconds.filter(|it| (1..=LOG_CHANGE_SECONDS_MAX).contains(it));
-    seconds.ok_or_else(error)
-}
-
-/// What is put together for whoever helps, and where.
-#[derive(Debug, clap::Args)]
-pub(crate) struct SupportArguments {
-    /// The file to write [default: holdfast-support-TIME.tar.gz here]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// The nodes to ask, by name [default: all]
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        conflicts_with = "directory"
-    )]
-    pub(crate) nodes: Vec<String>,
-    /// A node's directory, for a node that does not start: nobody is asked anything
-    #[arg(long, value_name = "DIR")]
-    pub(crate) directory: Option<PathBuf>,
 }
 
 /// What is on or off.

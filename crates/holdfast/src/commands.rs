@@ -9,7 +9,7 @@ pub(crate) mod events;
 mod found;
 pub(crate) mod history;
 pub(crate) mod initiator;
-mod log;
+pub(crate) mod log;
 pub(crate) mod node;
 mod password;
 mod protection;

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::client;
-use crate::cli::{Global, SupportArguments};
+use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
 
@@ -32,6 +32,25 @@ const HISTORIES_MAX: usize = 100;
 const HISTORY: Duration = Duration::from_secs(60 * 60);
 /// Seconds of a step of it.
 const HISTORY_STEP: u32 = 10;
+
+/// What is put together for whoever helps, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SupportArguments {
+    /// The file to write [default: holdfast-support-TIME.tar.gz here]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The nodes to ask, by name [default: all]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        conflicts_with = "directory"
+    )]
+    nodes: Vec<String>,
+    /// A node's directory, for a node that does not start: nobody is asked anything
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
 
 /// What is told of the file.
 #[derive(Serialize)]
@@ -173,9 +192,13 @@ async fn gather(
             client.history(&HistoryOf::Volume(volume.name.clone()), query)
         );
     }
-    // Logs last: they are what is large.
+    logs(client, &asked, bundle).await
+}
+
+/// Nodes' own parts. They come last: logs are what is large.
+async fn logs(client: &ApiClient, asked: &[String], bundle: &mut Bundle) -> Result<(), Failure> {
     let mut is_any = false;
-    for name in &asked {
+    for name in asked {
         match client.node_support(name).await {
             Ok(support) => {
                 bundle.node(&format!("nodes/{}", plain(name)), support);
