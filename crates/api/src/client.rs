@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod identity;
 mod log;
+mod stalls;
 mod support;
 mod tasks;
 mod url;
@@ -28,9 +29,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, Node, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use crate::trace::TraceContext;
 use crate::{Problem, ProblemKind};
@@ -326,28 +327,6 @@ impl ApiClient {
         self.read("/local/cluster").await
     }
 
-    /// The stalls of a volume, or of all.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn stalls(
-        &self,
-        volume: Option<&str>,
-        query: StallQuery,
-    ) -> Result<StallList, ClientError> {
-        let of = volume.map(volume_path).unwrap_or_default();
-        self.read(&format!("{of}/stalls?{}", query_of(query))).await
-    }
-
-    /// The stalls that the node at the URL keeps.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, ClientError> {
-        self.read(&format!("/local/stalls?{}", query_of(query)))
-            .await
-    }
-
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let mut tried = Tried::default();
         for (place, url) in self.urls.iter().enumerate() {
@@ -478,15 +457,6 @@ async fn converse(
             exchange.await
         }
     }
-}
-
-fn query_of(query: StallQuery) -> String {
-    let StallQuery {
-        limit,
-        since_ms,
-        initiators,
-    } = query;
-    format!("limit={limit}&since_ms={since_ms}&initiators={initiators}")
 }
 
 fn volume_path(name: &str) -> String {
