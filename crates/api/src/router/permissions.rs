@@ -94,6 +94,12 @@ const TABLE: &[(&str, &str, Need)] = &[
     row("POST", "/api/v1/tokens", Administrator, Cluster),
     row("DELETE", "/api/v1/tokens/{id}", Administrator, Cluster),
     row("GET", "/api/v1/audit", Administrator, Cluster),
+    row("GET", "/api/v1/nodes/{name}/log", Viewer, Cluster),
+    row("PATCH", "/api/v1/nodes/{name}/log", Administrator, Cluster),
+    row("GET", "/api/v1/local/log", Viewer, Cluster),
+    row("PATCH", "/api/v1/local/log", Administrator, Cluster),
+    row("GET", "/api/v1/nodes/{name}/support", Administrator, Cluster),
+    row("GET", "/api/v1/local/support", Administrator, Cluster),
     row("GET", "/metrics", Viewer, Metrics),
 ];
 
