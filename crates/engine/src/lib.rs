@@ -70,7 +70,8 @@ pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
 pub use status::{
-    Checked, Condition, MendedBlocks, NodeStatus, ReplicaStatus, Usage, VolumeStatus,
+    AccessState, Checked, Condition, MendedBlocks, NodeStatus, ReplicaStatus, SessionStatus, Usage,
+    VolumeStatus,
 };
 pub use usage::Use;
 pub use view::ReplicaView;

@@ -43,6 +43,13 @@ impl PortGroups {
         self.due
     }
 
+    /// What hosts have been told of a node's group.
+    pub(crate) fn told(&self, volume: VolumeId, node: NodeId) -> Option<AccessState> {
+        let groups = self.groups.get(&volume)?;
+        let group = groups.iter().find(|group| group.group == node.0)?;
+        Some(group.state)
+    }
+
     /// It is looked at what has changed as soon as possible.
     fn hurry(&mut self, now: Instant) {
         if !self.changed.is_empty() {

@@ -36,6 +36,7 @@ use crate::event::{ConnectionId, PortalCommand, PortalEvent};
 use crate::operation::{Operation, Piece, Pieces};
 use crate::part::PartKind;
 use crate::stall::{Left, Stalls};
+use crate::status::SessionStatus;
 use crate::usage::{Counted, Usage};
 use crate::volume::Volumes;
 pub(crate) use copy::ASKED_AFTER;
@@ -185,6 +186,26 @@ impl Portal {
         counts
     }
 
+    /// The sessions that are open, for people.
+    pub(crate) fn session_statuses(&self, now: Instant) -> Vec<SessionStatus> {
+        let living = self.target.sessions();
+        let statuses = living.filter_map(|info| {
+            let session = self.sessions.get(&info.session)?;
+            Some(SessionStatus {
+                initiator: info.nexus.initiator,
+                isid: info.nexus.isid,
+                tsih: info.tsih,
+                target: info.nexus.target,
+                from: info.origin,
+                age: now.since(session.opened),
+                commands: info.tasks,
+                is_proved: info.is_proved,
+                parameters: info.parameters,
+            })
+        });
+        statuses.collect()
+    }
+
     pub(crate) fn set_directory(
         &mut self,
         now: Instant,
@@ -235,9 +256,10 @@ impl Portal {
     pub(crate) fn handle_event(&mut self, now: Instant, volumes: &Volumes, event: PortalEvent) {
         let out = &mut self.out;
         let connection = match event {
-            PortalEvent::Connected { connection, .. } => {
-                self.target
-                    .handle_connected(now, target::ConnectionId(connection.0), out);
+            PortalEvent::Connected { connection, from } => {
+                let id = target::ConnectionId(connection.0);
+                self.target.handle_connected(now, id, out);
+                self.target.note_origin(id, from);
                 connection
             }
             PortalEvent::Received { connection, bytes } => {

@@ -1,11 +1,16 @@
 //! How a node stands, for its API: a snapshot that costs little.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use holdfast_iscsi::negotiation::Parameters;
+use holdfast_iscsi::{IscsiName, Isid, Tsih};
 use holdfast_model::record::{ScrubFindings, SliceRecord};
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
+pub use holdfast_scsi::AccessState;
+use holdfast_stdx::Duration;
 use holdfast_store::DeviceStatus;
 pub use holdfast_store::{Checked, Usage};
 
@@ -43,6 +48,8 @@ pub struct NodeStatus {
     pub replicas: Vec<ReplicaStatus>,
     /// The volumes, at this portal.
     pub volumes: Vec<VolumeStatus>,
+    /// The sessions of initiators at this portal: no more than it has connections.
+    pub sessions: Vec<SessionStatus>,
     /// What scrubs of slices that were led here have found since the start.
     pub scrubbed: ScrubFindings,
     /// Volumes, and initiators, of which no command has been done here for a while though some wait.
@@ -81,6 +88,31 @@ pub struct VolumeStatus {
     pub served: bool,
     /// Sessions of initiators with its target.
     pub sessions: u32,
+    /// What hosts are told of the path by this node (ALUA); nothing before its slices are known.
+    pub path: Option<AccessState>,
+}
+
+/// A session of an initiator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionStatus {
+    /// Whose.
+    pub initiator: IscsiName,
+    /// The initiator's part of its identifier.
+    pub isid: Isid,
+    /// The target's part of it.
+    pub tsih: Tsih,
+    /// With which target.
+    pub target: IscsiName,
+    /// From where its connection comes, for people.
+    pub from: String,
+    /// For how long it has been open.
+    pub age: Duration,
+    /// Its commands that have not been answered.
+    pub commands: usize,
+    /// Its initiator has proved who it is.
+    pub is_proved: bool,
+    /// What was agreed on.
+    pub parameters: Parameters,
 }
 
 /// A replica here.
@@ -157,6 +189,7 @@ impl Engine {
             },
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),
+            sessions: self.portal.session_statuses(self.world.now),
             scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
             mended: self.world.mended,
@@ -188,6 +221,7 @@ impl Engine {
             volume,
             served: false,
             sessions: 0,
+            path: None,
         };
         volumes.into_iter().map(unserved).collect()
     }
@@ -204,6 +238,7 @@ impl Engine {
                     volume,
                     served: takes_hosts && self.reaches_all(volume, record.slice_count()),
                     sessions: sessions.unwrap_or(0),
+                    path: self.port_groups.told(volume, self.config.node),
                 }
             })
             .collect()

@@ -95,3 +95,24 @@ fn a_node_that_stays_away_hosts_hear_of_and_of_its_return_at_once() {
     assert!(is_told(&mut bench, &mut host));
     assert_eq!(state_of_peer(&mut bench, &mut host), 1);
 }
+
+/// The node tells people of the session and of the path what the host is told.
+#[test]
+fn the_session_and_its_path_are_told_to_people() {
+    let (mut bench, _host) = new();
+    bench.pass(FOR_LONG);
+    let status = bench.engine.status();
+    assert_eq!(
+        status.volumes[0].path,
+        Some(holdfast_engine::AccessState::ActiveOptimized)
+    );
+    let [session] = &status.sessions[..] else {
+        panic!("there is one session: {:?}", status.sessions);
+    };
+    assert_eq!(session.initiator.as_str(), bench::host::initiator(1));
+    assert_eq!(session.target.as_str(), bench::host::target(VOLUME));
+    assert_eq!(session.isid.0, [0x80, 0, 0, 0, 0, 1]);
+    assert_eq!((session.from.as_str(), session.commands), ("a test", 0));
+    assert!(session.age.as_millis() >= FOR_LONG.into());
+    assert!(!session.is_proved);
+}

@@ -38,6 +38,7 @@ mod timer;
 mod turns;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_scsi::Response;
@@ -61,7 +62,8 @@ use self::nexus::Shared;
 use self::turns::Turns;
 
 use crate::chap::ChapSeed;
-use crate::{IscsiName, Nexus, PortalGroupTag};
+use crate::negotiation::Parameters;
+use crate::{IscsiName, Nexus, PortalGroupTag, Tsih};
 
 /// What a target is told once.
 #[derive(Clone, Debug)]
@@ -85,6 +87,14 @@ pub struct SessionInfo {
     pub nexus: Nexus,
     /// Its commands that have not been answered.
     pub tasks: usize,
+    /// The target's part of its identifier.
+    pub tsih: Tsih,
+    /// Its initiator has proved who it is.
+    pub is_proved: bool,
+    /// What was agreed on.
+    pub parameters: Parameters,
+    /// From where its connection comes, for people; empty if that was not told.
+    pub origin: String,
 }
 
 /// The machine.
@@ -142,6 +152,13 @@ impl Target {
         );
         self.shared.logins += 1;
         self.set_deadline(connection, Some(deadline));
+    }
+
+    /// From where a connection comes, for people. Of one that is closed already it is forgotten.
+    pub fn note_origin(&mut self, connection: ConnectionId, origin: String) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.origin = origin;
+        }
     }
 
     /// Bytes arrived. Those of a connection that the machine has closed are ignored; others are looked at when it is the

@@ -5,6 +5,7 @@
 //!   does not wait for another session's end.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_stdx::{Bytes, Instant};
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     pub(super) standing: Standing,
     /// As it stands in the machine's list of deadlines.
     pub(super) deadline: Option<Instant>,
+    /// From where it comes, for people.
+    pub(super) origin: String,
 }
 
 #[derive(Debug)]
@@ -167,6 +170,7 @@ impl Connection {
             noted_input: 0,
             standing: Standing::default(),
             deadline: None,
+            origin: String::new(),
         }
     }
 
@@ -227,6 +231,10 @@ impl Connection {
             connection: self.wire.id,
             nexus: identity.nexus.clone(),
             tasks: session.tasks.len(),
+            tsih: session.tsih,
+            is_proved: session.is_proved,
+            parameters: session.parameters,
+            origin: self.origin.clone(),
         })
     }
 
