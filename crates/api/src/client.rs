@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod identity;
 mod log;
+mod paths;
 mod stalls;
 mod support;
 mod tasks;
@@ -464,15 +465,20 @@ fn volume_path(name: &str) -> String {
 }
 
 fn path_of(kind: &str, name: &str) -> String {
-    let mut path = format!("/{kind}/");
+    format!("/{kind}/{}", escaped(name))
+}
+
+/// A name as it stands in a path or a query.
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
+            text.push(char::from(byte));
         } else {
-            path.push_str(&format!("%{byte:02X}"));
+            text.push_str(&format!("%{byte:02X}"));
         }
     }
-    path
+    text
 }
 
 /// What an answer says.
@@ -549,7 +555,7 @@ impl Tried {
         let rest: Vec<String> = others.chain(unreached).collect();
         if !rest.is_empty() {
             let rest = rest.join("; ");
-            problem.detail = format!("{} (says {url}; {rest})", problem.detail);
+            problem.detail = format!("{} (says {url}; {rest})", problem.detail).into();
         }
         problem.into()
     }

@@ -22,7 +22,9 @@ mod log;
 mod members;
 mod metadata;
 mod protection;
+mod reservations;
 mod scrub;
+mod sessions;
 mod stalls;
 mod support;
 mod tasks;
@@ -59,7 +61,14 @@ pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,
 };
+pub use reservations::{
+    HeldReservation, RegisteredKey, ReservationNexus, ReservationType, Reservations,
+};
 pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
+pub use sessions::{
+    LocalPath, LocalSession, LocalSessionQuery, LocalSessions, PathSession, PathState,
+    SESSIONS_MAX, SessionList, SessionParameters,
+};
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };

@@ -37,9 +37,10 @@ pub use upkeep::Upkeep;
 use documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
-    LocalHistoryQuery, LocalReport, LocalStalls, LocalSupport, LogChange, LogLevels, Node,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
-    Task, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport,
+    LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Reservations, SessionList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -190,6 +191,30 @@ pub trait Api: Send + Sync + 'static {
         &self,
         query: StallQuery,
     ) -> impl Future<Output = Result<LocalStalls, Problem>> + Send;
+
+    /// The sessions that are paths to a volume, at all nodes that answer.
+    fn volume_sessions(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<SessionList, Problem>> + Send;
+
+    /// The sessions of an initiator, on record or not, as paths to volumes.
+    fn initiator_sessions(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<SessionList, Problem>> + Send;
+
+    /// The sessions with the node behind this interface; [`ProblemKind::NoNode`] if there is none.
+    fn local_sessions(
+        &self,
+        query: LocalSessionQuery,
+    ) -> impl Future<Output = Result<LocalSessions, Problem>> + Send;
+
+    /// The persistent reservations of a volume.
+    fn reservations(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Reservations, Problem>> + Send;
 
     /// What was measured, at all nodes that answer.
     fn history(

@@ -257,7 +257,8 @@ pub struct Problem {
     /// The HTTP status.
     pub status: u16,
     /// What exactly.
-    pub detail: String,
+    #[schema(value_type = String)]
+    pub detail: Box<str>,
     /// Of which request it is: its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -268,7 +269,8 @@ pub struct Problem {
     pub trace_id: Option<Box<str>>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub hint: Option<Box<str>>,
     /// How many seconds to wait before it is tried again, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u16>,
@@ -283,7 +285,7 @@ impl Problem {
             code: Cow::Borrowed(kind.code()),
             title: Cow::Borrowed(kind.title()),
             status: kind.status().as_u16(),
-            detail: detail.to_string(),
+            detail: detail.to_string().into(),
             instance: None,
             trace_id: None,
             hint: None,
@@ -295,7 +297,7 @@ impl Problem {
     #[must_use]
     pub fn hint(self, hint: impl fmt::Display) -> Self {
         Self {
-            hint: Some(hint.to_string()),
+            hint: Some(hint.to_string().into()),
             ..self
         }
     }

@@ -9,6 +9,7 @@ mod identity;
 mod log;
 mod metrics;
 mod page;
+mod paths;
 mod permissions;
 mod support;
 mod tagged;
@@ -106,7 +107,11 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         log::local_log,
         log::change_local_log,
         support::node_support,
-        support::local_support
+        support::local_support,
+        paths::volume_sessions,
+        paths::initiator_sessions,
+        paths::local_sessions,
+        paths::reservations
     ),
     components(schemas(Problem))
 )]
@@ -168,6 +173,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(histories())
         .merge(identity::routes(door.clone()))
         .merge(upkeep())
+        .merge(paths::routes())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))

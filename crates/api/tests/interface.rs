@@ -117,6 +117,41 @@ impl Remembering {
 }
 
 impl Api for Remembering {
+    async fn volume_sessions(
+        &self,
+        name: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        self.ask(format!("sessions of {name}"))?;
+        Ok(holdfast_api::documents::SessionList::default())
+    }
+
+    async fn initiator_sessions(
+        &self,
+        name: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        self.ask(format!("sessions by {name}"))?;
+        Ok(holdfast_api::documents::SessionList::default())
+    }
+
+    async fn local_sessions(
+        &self,
+        query: holdfast_api::documents::LocalSessionQuery,
+    ) -> Result<holdfast_api::documents::LocalSessions, Problem> {
+        self.ask(format!(
+            "sessions here: {:?} {:?}",
+            query.target, query.initiator
+        ))?;
+        Ok(holdfast_api::documents::LocalSessions::default())
+    }
+
+    async fn reservations(
+        &self,
+        name: &str,
+    ) -> Result<holdfast_api::documents::Reservations, Problem> {
+        self.ask(format!("reservations of {name}"))?;
+        Ok(holdfast_api::documents::Reservations::default())
+    }
+
     async fn status(&self) -> Result<Status, Problem> {
         self.ask("status".to_owned())?;
         Err(Problem::new(ProblemKind::Internal, "no status here"))
@@ -487,7 +522,7 @@ async fn every_method_reaches_the_implementation() {
     match client.volume("a/b ?").await {
         Err(ClientError::Problem(problem)) => {
             assert_eq!(problem.kind, ProblemKind::NoSuchVolume);
-            assert_eq!((problem.status, problem.detail.as_str()), (404, "a/b ?"));
+            assert_eq!((problem.status, &*problem.detail), (404, "a/b ?"));
             assert_eq!(problem.hint.as_deref(), Some("look"));
         }
         other => panic!("the problem comes through, not {other:?}"),

@@ -22,6 +22,7 @@ mod known;
 mod looks;
 mod members;
 mod pace;
+mod paths;
 mod problem;
 mod recover;
 mod reports;
@@ -43,9 +44,10 @@ use std::time::Duration;
 use holdfast_api::documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, History, HistoryOf,
     HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
-    LocalHistory, LocalHistoryQuery, LocalReport, LocalStall, LocalStalls, LocalSupport, LogChange,
-    LogLevels, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
-    StallQuery, Status, Task, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalHistory, LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStall,
+    LocalStalls, LocalSupport, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList,
+    Reservations, SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -531,6 +533,23 @@ impl Api for Controller {
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
         let (report, kept) = self.node_here()?;
         Ok(kept.answer(&report, query))
+    }
+
+    async fn volume_sessions(&self, name: &str) -> Result<SessionList, Problem> {
+        self.sessions_of_volume(name).await
+    }
+
+    async fn initiator_sessions(&self, name: &str) -> Result<SessionList, Problem> {
+        self.sessions_of_initiator(name).await
+    }
+
+    async fn local_sessions(&self, query: LocalSessionQuery) -> Result<LocalSessions, Problem> {
+        let report = self.local.as_ref().ok_or_else(problem::no_node)?;
+        Ok(paths::local(&report.borrow(), &query))
+    }
+
+    async fn reservations(&self, name: &str) -> Result<Reservations, Problem> {
+        self.reservations_of(name).await
     }
 
     async fn history(&self, of: HistoryOf, query: HistoryQuery) -> Result<History, Problem> {

@@ -262,6 +262,7 @@ async fn a_volume_in_use_is_not_deleted_unless_that_is_forced() {
             volume: 1,
             serving: true,
             sessions: count,
+            ..LocalVolume::default()
         }];
     };
     set_sessions(2);
@@ -290,6 +291,7 @@ async fn a_volume_in_use_is_not_deleted_unless_that_is_forced() {
         volume: 3,
         serving: true,
         sessions: 1,
+        ..LocalVolume::default()
     }];
     let force = VolumeDelete { force: true };
     controller.delete_volume("third", force).await.unwrap();

@@ -412,6 +412,16 @@ pub(crate) enum VolumeCommand {
         /// The volume's name
         name: VolumeName,
     },
+    /// Show the sessions that are paths to a volume, and which of them hosts are told to prefer
+    Sessions {
+        /// The volume's name
+        name: VolumeName,
+    },
+    /// Show the persistent reservations of a volume: who is registered with which key, and who holds it
+    Reservations {
+        /// The volume's name
+        name: VolumeName,
+    },
     /// Give a volume more bytes, while it is in use
     ///
     /// Hosts see the new size when they ask for it (on Linux: `iscsiadm -m session --rescan`). Volumes do not

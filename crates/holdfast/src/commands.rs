@@ -12,6 +12,7 @@ pub(crate) mod initiator;
 pub(crate) mod log;
 pub(crate) mod node;
 mod password;
+mod paths;
 mod protection;
 mod scrub;
 pub(crate) mod security;

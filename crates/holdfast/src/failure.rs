@@ -40,7 +40,7 @@ impl Failure {
         Self {
             problem: Box::new(Problem {
                 title: "failed".into(),
-                hint: hint.map(str::to_owned),
+                hint: hint.map(Into::into),
                 ..problem
             }),
             told: Told::No,
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn hints_are_told_apart() {
         let failure = Failure::new("no luck\n\nhint: try again");
-        assert_eq!(failure.problem().detail, "no luck");
+        assert_eq!(&*failure.problem().detail, "no luck");
         assert_eq!(failure.problem().hint.as_deref(), Some("try again"));
         assert_eq!(failure.to_string(), "no luck\n\nhint: try again");
         assert_eq!(Failure::new("no luck").to_string(), "no luck");

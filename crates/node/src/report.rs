@@ -6,11 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, ListedMember, LocalCondition, LocalJoining,
-    LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall,
-    LocalSync, LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room, Versions,
+    LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSession, LocalSlice,
+    LocalStall, LocalSync, LocalVolume, MemberState, MendedBlocks, PathState, Rejected,
+    ReplicaCondition, Room, SESSIONS_MAX, SessionParameters, Versions,
 };
 use holdfast_engine::{
-    Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
+    AccessState, Checked, Condition, NodeStatus, Rejection, ReplicaStatus, SessionStatus, Usage,
+    VolumeStatus,
 };
 use holdfast_format::FORMAT_VERSION;
 use holdfast_metadata::client::Status;
@@ -181,6 +183,11 @@ impl Reporter {
             },
             journal_scrubs: journal_scrubs(&status.usage.journal),
             cache: cache(&status.usage.cache),
+            sessions: {
+                let now = SystemTime::now();
+                let sessions = status.sessions.iter().take(SESSIONS_MAX);
+                sessions.map(|it| session(it, now)).collect()
+            },
             devices: devices::documents(
                 &status.devices,
                 names,
@@ -400,6 +407,48 @@ fn volume(status: &VolumeStatus) -> LocalVolume {
         volume: status.volume.0,
         serving: status.served,
         sessions: status.sessions,
+        path: status.path.map(path),
+    }
+}
+
+const fn path(state: AccessState) -> PathState {
+    match state {
+        AccessState::ActiveOptimized => PathState::ActiveOptimized,
+        AccessState::ActiveNonOptimized => PathState::ActiveNonOptimized,
+        AccessState::Standby => PathState::Standby,
+        AccessState::Unavailable => PathState::Unavailable,
+        AccessState::Offline => PathState::Offline,
+        AccessState::Transitioning => PathState::Transitioning,
+    }
+}
+
+/// A session that is as old as the engine says at this time.
+fn session(status: &SessionStatus, now: SystemTime) -> LocalSession {
+    let since = now.checked_sub(status.age);
+    let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let since_ms = since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    });
+    let [a, b, c, d, e, f] = status.isid.0;
+    let parameters = status.parameters;
+    LocalSession {
+        target: status.target.as_str().to_owned(),
+        initiator: status.initiator.as_str().to_owned(),
+        isid: format!("{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}"),
+        tsih: status.tsih.0,
+        address: status.from.clone(),
+        since_ms,
+        commands: u32::try_from(status.commands).unwrap_or(u32::MAX),
+        chap: status.is_proved,
+        parameters: SessionParameters {
+            header_digest: parameters.header_digest,
+            data_digest: parameters.data_digest,
+            burst_bytes_max: parameters.burst_max,
+            first_burst_bytes_max: parameters.first_burst_max,
+            segment_bytes_max: parameters.send_segment_max,
+            initial_r2t: parameters.initial_r2t,
+            immediate_data: parameters.immediate_data,
+        },
     }
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Device, ListedMember, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSilence,
-    LocalStall, LocalSync, Room, ScrubFindings, Versions,
+    Device, ListedMember, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSession,
+    LocalSilence, LocalStall, LocalSync, PathState, Room, ScrubFindings, Versions,
 };
 
 /// Why a node is not the one that its configuration says.
@@ -138,6 +138,9 @@ pub struct LocalReport {
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,
+    /// The sessions at its portal, which are asked for by themselves, as paths are.
+    #[serde(skip)]
+    pub sessions: Vec<LocalSession>,
 }
 
 /// Bad blocks of a node that were fetched from other nodes, without a pause of more than some seconds, until now.
@@ -196,6 +199,10 @@ pub struct LocalVolume {
     pub serving: bool,
     /// Sessions of initiators with its target.
     pub sessions: u32,
+    /// What hosts are told of this path. It is told with the sessions, and not in the report: that is asked of all nodes at each
+    /// look, and stays small.
+    #[serde(skip)]
+    pub path: Option<PathState>,
 }
 
 /// A replica of a slice.

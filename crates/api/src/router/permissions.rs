@@ -98,8 +98,22 @@ const TABLE: &[(&str, &str, Need)] = &[
     row("PATCH", "/api/v1/nodes/{name}/log", Administrator, Cluster),
     row("GET", "/api/v1/local/log", Viewer, Cluster),
     row("PATCH", "/api/v1/local/log", Administrator, Cluster),
-    row("GET", "/api/v1/nodes/{name}/support", Administrator, Cluster),
+    row(
+        "GET",
+        "/api/v1/nodes/{name}/support",
+        Administrator,
+        Cluster,
+    ),
     row("GET", "/api/v1/local/support", Administrator, Cluster),
+    row("GET", "/api/v1/volumes/{name}/sessions", Viewer, Volumes),
+    row(
+        "GET",
+        "/api/v1/volumes/{name}/reservations",
+        Viewer,
+        Volumes,
+    ),
+    row("GET", "/api/v1/initiators/{name}/sessions", Viewer, Volumes),
+    row("GET", "/api/v1/local/sessions", Viewer, Cluster),
     row("GET", "/metrics", Viewer, Metrics),
 ];
 

@@ -75,7 +75,7 @@ pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation 
     );
     let finding = Finding {
         waits_for: vec![wait("the metadata of the cluster")],
-        remedies: problem.hint.iter().map(remedy).collect(),
+        remedies: problem.hint.as_deref().into_iter().map(remedy).collect(),
         ..node_findings::finding(FindingKind::MetadataLost, what)
     };
     let waits_for = finding.waits_for.clone();

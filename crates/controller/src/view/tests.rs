@@ -116,6 +116,7 @@ fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
             volume: VOLUME.0,
             serving: true,
             sessions: 0,
+            ..LocalVolume::default()
         }],
         slices,
         open: true,

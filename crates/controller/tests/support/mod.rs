@@ -48,6 +48,44 @@ fn elsewhere<T>() -> Result<T, Problem> {
 }
 
 impl Api for Reporter {
+    async fn volume_sessions(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        elsewhere()
+    }
+
+    async fn initiator_sessions(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        elsewhere()
+    }
+
+    async fn reservations(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::Reservations, Problem> {
+        elsewhere()
+    }
+
+    async fn local_sessions(
+        &self,
+        query: holdfast_api::documents::LocalSessionQuery,
+    ) -> Result<holdfast_api::documents::LocalSessions, Problem> {
+        let report = self.0.lock().unwrap();
+        let sessions = report.sessions.iter().filter(|it| query.wants(it));
+        let paths = report.volumes.iter().filter_map(|it| {
+            let (volume, state) = (it.volume, it.path?);
+            Some(holdfast_api::documents::LocalPath { volume, state })
+        });
+        Ok(holdfast_api::documents::LocalSessions {
+            node: report.node,
+            sessions: sessions.cloned().collect(),
+            paths: paths.collect(),
+        })
+    }
+
     async fn status(&self) -> Result<Status, Problem> {
         elsewhere()
     }
@@ -321,6 +359,7 @@ impl Node {
             volume,
             serving: true,
             sessions: 0,
+            ..LocalVolume::default()
         });
         report.slices.extend((0..slices).map(|index| LocalSlice {
             volume,

@@ -87,7 +87,7 @@ pub(crate) async fn run(
                 return Err(Failure::new(what)
                     .hint("it is the node's `directory`, for example /var/lib/holdfast"));
             }
-            bundle.node("node", support);
+            bundle.node("node", &support);
         }
         None => gather(&client(global), &arguments.nodes, now, &mut bundle).await?,
     }
@@ -201,7 +201,7 @@ async fn logs(client: &ApiClient, asked: &[String], bundle: &mut Bundle) -> Resu
     for name in asked {
         match client.node_support(name).await {
             Ok(support) => {
-                bundle.node(&format!("nodes/{}", plain(name)), support);
+                bundle.node(&format!("nodes/{}", plain(name)), &support);
                 is_any = true;
             }
             Err(error) => bundle.lacks(&format!("nodes/{}/node.log", plain(name)), &error),
@@ -212,7 +212,7 @@ async fn logs(client: &ApiClient, asked: &[String], bundle: &mut Bundle) -> Resu
         match client.local_support().await {
             Ok(support) => {
                 let folder = format!("nodes/{}", plain(&support.name));
-                bundle.node(&folder, support);
+                bundle.node(&folder, &support);
             }
             Err(error) if bundle.has_answers() => bundle.lacks("a node's own part", &error),
             Err(error) => return Err(error.into()),
@@ -289,7 +289,7 @@ impl Bundle {
     }
 
     /// A node's part, as files.
-    fn node(&mut self, folder: &str, support: LocalSupport) {
+    fn node(&mut self, folder: &str, support: &LocalSupport) {
         let LocalSupport {
             configuration,
             facts,
@@ -300,7 +300,7 @@ impl Bundle {
             metrics,
             missing,
             ..
-        } = &support;
+        } = support;
         let about = serde_json::json!({
             "node": support.node,
             "name": support.name,
@@ -402,7 +402,7 @@ mod tests {
             missing: vec![format!("cookie: {secret}")],
             ..LocalSupport::default()
         };
-        bundle.node("nodes/n1", support);
+        bundle.node("nodes/n1", &support);
         bundle.document(
             "initiators.json",
             &serde_json::json!([{ "chap": { "secret": secret } }]),

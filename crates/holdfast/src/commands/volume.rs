@@ -13,7 +13,7 @@ use holdfast_control::VolumeName;
 use holdfast_stdx::Count;
 use serde::Serialize;
 
-use super::{client, confirm, node, protection, scrub};
+use super::{client, confirm, node, paths, protection, scrub};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -62,6 +62,8 @@ pub(crate) async fn run(
             let volume = client.volume(name.as_str()).await?;
             show(&client, output, &volume).await?;
         }
+        VolumeCommand::Sessions { name } => paths::sessions(&client, output, &name).await?,
+        VolumeCommand::Reservations { name } => paths::reservations(&client, output, &name).await?,
         VolumeCommand::Grow { name, size } => {
             let request = VolumeGrow {
                 bytes: size.bytes(),

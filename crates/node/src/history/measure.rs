@@ -308,6 +308,7 @@ mod tests {
                 volume: VolumeId(7),
                 served: true,
                 sessions: 3,
+                path: None,
             }],
             ..NodeStatus::default()
         };

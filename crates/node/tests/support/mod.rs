@@ -287,6 +287,35 @@ fn elsewhere<T>() -> Result<T, Problem> {
 }
 
 impl Api for LocalApi {
+    async fn volume_sessions(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        elsewhere()
+    }
+
+    async fn initiator_sessions(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+        elsewhere()
+    }
+
+    async fn reservations(
+        &self,
+        _: &str,
+    ) -> Result<holdfast_api::documents::Reservations, Problem> {
+        elsewhere()
+    }
+
+    async fn local_sessions(
+        &self,
+        query: holdfast_api::documents::LocalSessionQuery,
+    ) -> Result<holdfast_api::documents::LocalSessions, Problem> {
+        let _ = query;
+        elsewhere()
+    }
+
     async fn status(&self) -> Result<Status, Problem> {
         elsewhere()
     }

@@ -1,0 +1,90 @@
+//! Sessions of initiators, the paths that they are, and reservations: the resources and their methods.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::routing::get;
+use axum::{Json, Router};
+
+use super::answers::{OfNode, OfOne};
+use super::{asked, named};
+use crate::documents::{LocalSessionQuery, LocalSessions, Reservations, SessionList};
+use crate::{Api, Problem};
+
+pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
+    Router::new()
+        .route("/volumes/{name}/sessions", get(volume_sessions::<A>))
+        .route("/volumes/{name}/reservations", get(reservations::<A>))
+        .route("/initiators/{name}/sessions", get(initiator_sessions::<A>))
+        .route("/local/sessions", get(local_sessions::<A>))
+}
+
+/// The sessions that are paths to a volume
+///
+/// All nodes are asked; those that do not answer are named.
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{name}/sessions",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses(
+        (status = 200, body = SessionList),
+        OfOne,
+    ),
+)]
+pub(super) async fn volume_sessions<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<SessionList>, Problem> {
+    api.volume_sessions(&named(name)?).await.map(Json)
+}
+
+/// The sessions of an initiator, as paths to volumes
+///
+/// It need not be on record. All nodes are asked; those that do not answer are named.
+#[utoipa::path(
+    get,
+    path = "/api/v1/initiators/{name}/sessions",
+    params(("name" = String, Path, description = "The initiator's iSCSI name")),
+    responses(
+        (status = 200, body = SessionList),
+        OfOne,
+    ),
+)]
+pub(super) async fn initiator_sessions<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<SessionList>, Problem> {
+    api.initiator_sessions(&named(name)?).await.map(Json)
+}
+
+/// The sessions with the node behind this interface
+#[utoipa::path(get, path = "/api/v1/local/sessions", params(LocalSessionQuery), responses(
+    (status = 200, body = LocalSessions),
+    OfNode,
+))]
+pub(super) async fn local_sessions<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<LocalSessionQuery>, QueryRejection>,
+) -> Result<Json<LocalSessions>, Problem> {
+    api.local_sessions(asked(query)?).await.map(Json)
+}
+
+/// The persistent reservations of a volume
+///
+/// Who is registered with which key, and who holds what.
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{name}/reservations",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses(
+        (status = 200, body = Reservations),
+        OfOne,
+    ),
+)]
+pub(super) async fn reservations<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<Reservations>, Problem> {
+    api.reservations(&named(name)?).await.map(Json)
+}
