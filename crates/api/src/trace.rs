@@ -258,9 +258,10 @@ mod tests {
     async fn what_is_begun_beside_a_request_is_a_part_of_it() {
         let trace = of(&[(TRACEPARENT, PARENT)]);
         assert_eq!(TraceContext::present(), None);
-        let spawned = within(trace.clone(), async {
-            tokio::spawn(carried(async { TraceContext::present() }))
+        let found = within(trace.clone(), async {
+            let spawned = tokio::spawn(carried(async { TraceContext::present() }));
+            spawned.await.unwrap()
         });
-        assert_eq!(spawned.await.await.unwrap(), Some(trace));
+        assert_eq!(found.await, Some(trace));
     }
 }
