@@ -1,7 +1,7 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { useChange } from '../api/queries';
+import { queryClient, useChange } from '../api/queries';
 import { Failure } from '../parts/basic';
 import { useTitle } from '../router';
 
@@ -19,7 +19,8 @@ export function LoginPage({ ended }: { ended: boolean }) {
         className="panel login-form"
         onSubmit={(event) => {
           event.preventDefault();
-          login.mutate({ name: name.trim(), password });
+          // What somebody else has seen here before is nothing for this one.
+          login.mutate({ name: name.trim(), password }, { onSuccess: () => queryClient.clear() });
         }}
       >
         <h1>

@@ -2,7 +2,7 @@ import { ActionIcon, PasswordInput } from '@mantine/core';
 import { IconKey, IconLogout } from '@tabler/icons-react';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { useChange } from '../api/queries';
+import { queryClient, useChange } from '../api/queries';
 import type { Identity } from '../api/types';
 import { Dialog, useDialog } from './dialog';
 import { say } from './say';
@@ -33,7 +33,7 @@ export function Account({ who }: { who: Identity }) {
         aria-label="Log out"
         title="Log out"
         loading={logout.isPending}
-        onClick={() => logout.mutate(undefined)}
+        onClick={() => logout.mutate(undefined, { onSuccess: () => queryClient.clear() })}
       >
         <IconLogout size={16} />
       </ActionIcon>

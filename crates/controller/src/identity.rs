@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! - nobody is let in for want of an answer: before the metadata has answered once, nobody is known;
-//! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers; while it does not,
-//!   nothing can be revoked;
+//! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers here;
 //! - what metadata that has gone back says is not believed;
 //! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds.
 
@@ -270,7 +269,7 @@ impl Accounts {
         password: String,
         from: IpAddr,
     ) -> Result<bool, Problem> {
-        let from = from.to_string();
+        let from = network_of(from);
         self.admit(user, &from)?;
         let is_one = self
             .hash(move || PasswordHash::is_of(hash.as_ref(), &password))
@@ -284,6 +283,12 @@ impl Accounts {
             throttle.failed(user, &from, self.now());
         }
         Ok(is_one)
+    }
+
+    /// A user has another password: those that were tried before count for nothing.
+    fn forgive(&self, user: &str) {
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        throttle.succeeded(user);
     }
 
     fn admit(&self, user: &str, from: &str) -> Result<(), Problem> {
@@ -302,6 +307,17 @@ impl Accounts {
     /// For the throttle.
     fn now(&self) -> holdfast_stdx::Instant {
         holdfast_stdx::Instant::ZERO + self.begun.elapsed()
+    }
+}
+
+/// Whose addresses count as one: with IPv6 a host has a whole /64 of them (RFC 6177).
+fn network_of(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(address) => address.to_string(),
+            None => format!("{:x}", address.to_bits() >> 64),
+        },
     }
 }
 

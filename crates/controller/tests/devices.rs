@@ -148,15 +148,15 @@ async fn a_node_is_asked_for_its_log_and_what_else_it_has() {
     let store = open(folder.path());
     let controller = controller(&store).await;
     let node = Node::start(1, &store).await;
-    let name = node.reporter.0.lock().unwrap().name.clone();
+    let name = "n1";
     let more = LogChange {
         level: Some(LogLevel::Trace),
         ..LogChange::default()
     };
-    let changed = controller.change_node_log(&name, more).await.unwrap();
+    let changed = controller.change_node_log(name, more).await.unwrap();
     assert_eq!(changed.level, LogLevel::Trace);
-    assert_eq!(controller.node_log(&name).await.unwrap(), changed);
-    assert_eq!(controller.node_support(&name).await.unwrap().node, 1);
+    assert_eq!(controller.node_log(name).await.unwrap(), changed);
+    assert_eq!(controller.node_support(name).await.unwrap().node, 1);
     assert_eq!(kind(controller.local_log().await), ProblemKind::NoNode);
     assert_eq!(kind(controller.local_support().await), ProblemKind::NoNode);
     assert_eq!(
@@ -165,7 +165,7 @@ async fn a_node_is_asked_for_its_log_and_what_else_it_has() {
     );
     node.reporter.0.lock().unwrap().node = 2;
     assert_eq!(
-        kind(controller.node_support(&name).await),
+        kind(controller.node_support(name).await),
         ProblemKind::Unavailable
     );
 }

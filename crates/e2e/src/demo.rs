@@ -199,6 +199,9 @@ impl Demo {
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["demo".to_owned()];
+        if !self.options.secure && self.options.program.is_none() {
+            arguments.push("--insecure".to_owned());
+        }
         let mut option = |name: &str, value: String| {
             arguments.extend([format!("--{name}"), value]);
         };
@@ -220,9 +223,6 @@ impl Demo {
         }
         for volume in &self.options.volumes {
             option("volume", (*volume).to_owned());
-        }
-        if !self.options.secure && self.options.program.is_none() {
-            arguments.push("--insecure".to_owned());
         }
         arguments
     }

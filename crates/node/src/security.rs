@@ -39,7 +39,7 @@ impl Security {
         let now = SystemTime::now();
         let read = Credentials::of_node(&directory, config.cluster, &subject, now);
         let (credentials, renewal) = read.map_err(|error| refused(error, directory))?;
-        tell(&renewal);
+        tell(&renewal, &credentials);
         Ok(Some(Self {
             credentials,
             subject,
@@ -59,11 +59,8 @@ impl Security {
         loop {
             sleep(RENEWAL_PERIOD).await;
             match self.credentials.renew(&self.subject, SystemTime::now()) {
-                Ok(renewal) => tell(&renewal),
-                Err(error) => tracing::error!(
-                    "renew this node's certificate, good for another {}: {error}",
-                    left(&self.credentials.issued())
-                ),
+                Ok(renewal) => tell(&renewal, &self.credentials),
+                Err(error) => tell(&Renewal::Failed(error.to_string()), &self.credentials),
             }
         }
     }
@@ -78,16 +75,23 @@ fn refused(error: CredentialsError, directory: PathBuf) -> NodeError {
     }
 }
 
-fn tell(renewal: &Renewal) {
-    if let Renewal::Renewed(issued) = renewal {
-        let Issued {
-            names, fingerprint, ..
-        } = issued;
-        let names = names.join(", ");
-        tracing::info!(
-            "a new certificate for this node, good for {}: for {names}; SHA-256 {fingerprint}",
-            left(issued)
-        );
+fn tell(renewal: &Renewal, credentials: &Credentials) {
+    match renewal {
+        Renewal::NotDue => {}
+        Renewal::Renewed(issued) => {
+            let Issued {
+                names, fingerprint, ..
+            } = issued;
+            let names = names.join(", ");
+            tracing::info!(
+                "a new certificate for this node, good for {}: for {names}; SHA-256 {fingerprint}",
+                left(issued)
+            );
+        }
+        Renewal::Failed(error) => tracing::error!(
+            "renew this node's certificate, good for another {}: {error}",
+            left(&credentials.issued())
+        ),
     }
 }
 

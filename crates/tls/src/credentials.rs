@@ -40,6 +40,8 @@ pub enum Renewal {
     NotDue,
     /// There is a new one, which is shown from now on.
     Renewed(Issued),
+    /// It is due, and could not be done: the present one is shown on, for as long as it is good. Why.
+    Failed(String),
 }
 
 impl Credentials {
@@ -96,7 +98,12 @@ impl Credentials {
         if made {
             return Ok((credentials, Renewal::Renewed(issued)));
         }
-        let renewal = credentials.renew(subject, now)?;
+        let renewal = match credentials.renew(subject, now) {
+            Ok(renewal) => renewal,
+            // What is good still is shown for as long as it is.
+            Err(error) if now < issued.not_after => Renewal::Failed(error.to_string()),
+            Err(error) => return Err(error),
+        };
         Ok((credentials, renewal))
     }
 
@@ -181,8 +188,11 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Whether less than a third of a certificate's time is left.
+/// Whether less than a third of a certificate's time is left; or none of it has come, because the clock was ahead when it was made.
 fn is_due(issued: &Issued, now: SystemTime) -> bool {
+    if now < issued.not_before {
+        return true;
+    }
     let whole = issued.not_after.duration_since(issued.not_before);
     let left = issued.not_after.duration_since(now);
     left.unwrap_or(Duration::ZERO) < whole.unwrap_or(Duration::ZERO) / 3

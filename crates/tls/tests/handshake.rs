@@ -249,6 +249,25 @@ fn a_node_makes_its_own_credentials_and_renews_them_in_time() {
         credentials.renew(&moved, later + u32::try_from(NODE_DAYS).unwrap() * DAY),
         Err(CredentialsError::Missing(_))
     ));
+    // A node starts with them as well, and says that they could not be renewed; not with what has expired.
+    let due = later + u32::try_from(NODE_DAYS * 2 / 3 + 1).unwrap() * DAY;
+    let started = Credentials::of_node(&directory, CLUSTER, &moved, due);
+    assert!(matches!(started.unwrap().1, Renewal::Failed(_)));
+    let expired = later + u32::try_from(NODE_DAYS + 2).unwrap() * DAY;
+    let refused = Credentials::of_node(&directory, CLUSTER, &moved, expired);
+    assert!(matches!(refused, Err(CredentialsError::Missing(_))));
+}
+
+/// A machine without a clock of its own begins somewhere.
+#[test]
+fn what_was_made_by_a_clock_that_was_ahead_is_made_anew() {
+    let made = Made::new(CLUSTER);
+    let (now, directory) = (SystemTime::now(), made.path("ca"));
+    let ahead = now + 400 * DAY;
+    let (credentials, _) = Credentials::of_node(&directory, CLUSTER, &subject(1), ahead).unwrap();
+    assert!(credentials.issued().not_before > now);
+    let renewal = credentials.renew(&subject(1), now).unwrap();
+    assert!(matches!(renewal, Renewal::Renewed(it) if it.not_before < now));
 }
 
 #[test]

@@ -256,7 +256,7 @@ pub struct AuditEntry {
     pub at_ms: u64,
     /// Through whose interface: the node's name.
     pub node: String,
-    /// Who asked, such as `user ada`, `token backup (0123456789abcdef)` or `node 2`; `nobody` who has not shown who he is.
+    /// Who asked, such as `user ada`, `token backup (0123456789abcdef)` or `node 2`.
     pub who: String,
     /// From which address.
     pub from: String,
@@ -264,7 +264,7 @@ pub struct AuditEntry {
     pub method: String,
     /// Its path, with its query.
     pub path: String,
-    /// The HTTP status that it was answered with.
+    /// The HTTP status that it was answered with; 0, with the code `unanswered`, where nobody waited for the answer: it may have been done.
     pub status: u16,
     /// The code of the problem, if it was answered with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,9 +5,11 @@
 //! - a change with a browser's session comes from the console's own pages, and not from another site's (cross-site request
 //!   forgery): the browser says where it comes from, and `SameSite` keeps the session from other sites besides;
 //! - whatever was shown to prove who somebody is is in no entry of the log;
-//! - what changes something, and what was refused, is put down, however it ended.
+//! - what somebody who is known changes, or is refused, is put down, however it ended, and so is each login that was tried; what
+//!   nobody knows who asked for is not: whoever reaches a port could push everything else out of the log.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -23,6 +25,13 @@ use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
 use crate::{Peer, Problem, ProblemKind};
+
+/// Letters of a path that are put down at most.
+const PATH_LENGTH_MAX: usize = 512;
+/// Letters of a token that are put down: what it is, and its id.
+const PROOF_SHOWN: usize = 20;
+/// Why there is no status: who asked went away, or it took too long.
+const UNANSWERED: &str = "unanswered";
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -42,31 +51,41 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
     let peer = head.extensions.get::<Peer>().copied();
     let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip());
     let mut entry = AuditEntry {
-        who: "nobody".to_owned(),
         from: from.to_string(),
         method: head.method.to_string(),
-        path: path_and_query(&head),
+        path: shown_path(&head),
         ..AuditEntry::default()
     };
     let changes = !is_read(&head.method);
     let admitted = admit(&*identities, &head, peer, need).await;
     head.extensions.insert(From(from));
+    let (Ok(caller) | Err((caller, _))) = &admitted;
+    let is_known = caller.is_some();
+    if let Some(caller) = caller {
+        entry.who = caller.who.to_string();
+    }
+    let mut noting = Noting {
+        identities: Arc::clone(&identities),
+        entry: (is_known && changes).then(|| entry.clone()),
+    };
     let response = match admitted {
         Ok(caller) => {
             if let Some(caller) = caller {
-                entry.who = caller.who.to_string();
                 head.extensions.insert(caller);
             }
             next.run(Request::from_parts(head, body)).await
         }
-        Err((caller, problem)) => {
-            if let Some(caller) = caller {
-                entry.who = caller.who.to_string();
-            }
-            problem.into_response()
-        }
+        Err((_, problem)) => problem.into_response(),
     };
-    if changes || response.status() == StatusCode::FORBIDDEN {
+    noting.entry = None;
+    let login = response.extensions().get::<LoggedInAs>().cloned();
+    let is_refused = response.status() == StatusCode::FORBIDDEN;
+    if let Some(LoggedInAs(who)) = login {
+        // Others were not tried.
+        if matches!(response.status(), StatusCode::OK | StatusCode::UNAUTHORIZED) {
+            note(&*identities, AuditEntry { who, ..entry }, &response);
+        }
+    } else if is_known && (changes || is_refused) {
         note(&*identities, entry, &response);
     }
     response
@@ -177,18 +196,43 @@ fn forbidden(caller: &Caller, role: &str) -> Problem {
         .hint("an administrator can change a user's role, or make another token")
 }
 
-fn path_and_query(head: &Parts) -> String {
+/// A path with its query, as it is put down: bounded, and without what proves who somebody is.
+fn shown_path(head: &Parts) -> String {
     let path = head.uri.path_and_query();
-    path.map_or_else(String::new, |path| path.as_str().to_owned())
+    let path = path.map_or("", |path| path.as_str());
+    let proof = ["hft_", "hfs_"].into_iter().filter_map(|it| path.find(it));
+    let end = proof.min().map_or(path.len(), |at| at + PROOF_SHOWN);
+    let shown = path.chars().take(end.min(PATH_LENGTH_MAX));
+    shown.collect()
+}
+
+/// What is put down if nobody waits for the answer: it may have been done, or may still be.
+struct Noting {
+    identities: Arc<dyn Identities>,
+    entry: Option<AuditEntry>,
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.identities.note(AuditEntry {
+                at_ms: now_ms(),
+                code: Some(UNANSWERED.to_owned()),
+                ..entry
+            });
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 fn note(identities: &dyn Identities, entry: AuditEntry, response: &Response) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let problem = response.extensions().get::<Answered>();
-    let logged_in = response.extensions().get::<LoggedInAs>();
     identities.note(AuditEntry {
-        at_ms: now.map_or(0, |now| now.as_millis() as u64),
-        who: logged_in.map_or(entry.who, |LoggedInAs(who)| who.clone()),
+        at_ms: now_ms(),
         status: response.status().as_u16(),
         code: problem.map(|Answered(problem)| problem.code.clone().into_owned()),
         ..entry
@@ -213,6 +257,27 @@ mod tests {
                 (name, HeaderValue::from_str(value).unwrap())
             })
             .collect()
+    }
+
+    #[test]
+    fn a_token_in_a_path_is_put_down_by_its_id_only() {
+        let shown = |path: &str| {
+            let request = Request::builder().uri(path).body(axum::body::Body::empty());
+            shown_path(&request.unwrap().into_parts().0)
+        };
+        let token = format!("/api/v1/tokens/hft_{}_{}", "0".repeat(16), "a".repeat(64));
+        assert_eq!(
+            shown(&token),
+            format!("/api/v1/tokens/hft_{}", "0".repeat(16))
+        );
+        assert_eq!(
+            shown("/api/v1/volumes/a?force=true"),
+            "/api/v1/volumes/a?force=true"
+        );
+        assert_eq!(
+            shown(&format!("/{}", "x".repeat(9000))).len(),
+            PATH_LENGTH_MAX
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, put};
 use axum::{Extension, Json, Router};
-use holdfast_identity::{Caller, Role, SESSION_LIFETIME, Scope, Who};
+use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope, UserName, Who};
 
 use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
 use super::guard::{From, LoggedInAs};
@@ -75,14 +75,9 @@ pub(super) async fn log_in(
 ) -> Result<Response, Response> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection).into_response())?;
     let identities = known(&door).map_err(IntoResponse::into_response)?;
-    // Longer ones are nobody's, and have no place in the log.
-    let name: String = request
-        .name
-        .chars()
-        .take(64)
-        .filter(|letter| !letter.is_control())
-        .collect();
-    let who = LoggedInAs(format!("user {name}"));
+    // What is no name may be a password, typed into the wrong field.
+    let name = request.name.parse::<UserName>();
+    let who = LoggedInAs(name.map_or_else(|_| "user ?".to_owned(), |name| format!("user {name}")));
     let Extension(From(from)) = from.ok_or_else(|| no_address().into_response())?;
     match identities.log_in(request, from).await {
         Ok(logged_in) => {
@@ -294,7 +289,10 @@ pub(super) async fn revoke_token(
     State(door): State<Door>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    known(&door)?.revoke_token(&named(id)?).await?;
+    let id = named(id)?;
+    // Whoever has found a token may show all of it.
+    let id = Proof::taken_apart(ProofKind::Token, &id).map_or(&*id, |(id, _)| id);
+    known(&door)?.revoke_token(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -232,12 +232,8 @@ async fn nobody_gets_past_without_showing_who_he_is() {
     assert_eq!(status, 200, "how it is asked is no secret");
     let (status, _) = ask(&url, "GET /api/v1/nowhere", "", "").await;
     assert_eq!(status, 404);
-    let noted = known.noted.lock().unwrap();
-    assert!(
-        noted
-            .iter()
-            .all(|it| it.method != "GET" && it.who == "nobody" || it.path.ends_with("/session"))
-    );
+    // Whoever reaches a port could push everything else out of the log.
+    assert!(known.noted.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -398,9 +394,10 @@ async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
         .take(3)
         .map(|it| (&*it.who, it.status))
         .collect();
+    // That somebody has to wait is nothing that was tried.
     assert_eq!(
         who,
-        [("user ada", 401), ("user ada", 429), ("user ada", 200)]
+        [("user ada", 401), ("user ada", 200), ("user ada", 204)]
     );
     for entry in noted.iter() {
         let text = serde_json::to_string(entry).unwrap();
@@ -437,4 +434,28 @@ async fn with_an_open_door_everybody_may_everything_and_there_are_no_users() {
         assert_eq!(status, 409, "{what}");
         assert!(answer.contains("security is off"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_change_is_put_down_whether_or_not_somebody_waits_for_its_answer() {
+    let (url, _, known) = guarded(None).await;
+    let address = url.to_string().replace("http://", "");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // Its body does not come whole.
+    let request = "POST /api/v1/users HTTP/1.1\r\nHost: here\r\n\
+        Authorization: Bearer administrator-everything\r\n\
+        Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(stream);
+    for _ in 0..500 {
+        if !known.noted.lock().unwrap().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let noted = known.noted.lock().unwrap();
+    let told: Vec<_> = noted.iter().map(|it| (&*it.path, &*it.who)).collect();
+    let who = "token administrator-everything (7)";
+    assert_eq!(told, [("/api/v1/users", who)]);
 }

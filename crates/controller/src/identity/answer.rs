@@ -55,7 +55,9 @@ impl Identities for Accounts {
                 if !is_same {
                     return Err(AccountError::NoSuchUser);
                 }
-                sessions.begin(&drawn, name.clone(), now);
+                // Another node's clock, by which the user was made or changed, may be ahead.
+                let began = now.max(user.created_ms).max(user.password_changed_ms);
+                sessions.begin(&drawn, name.clone(), began);
                 Ok(())
             })
             .await
@@ -94,6 +96,7 @@ impl Identities for Accounts {
             let known = self.known_now().await?;
             let user = known.accounts.user(name.as_str());
             let hash = user.map(|user| user.password.clone());
+            let verified = user.cloned();
             if !self.verify(name.as_str(), hash, current.0, from).await? {
                 return Err(Problem::new(
                     ProblemKind::Forbidden,
@@ -104,6 +107,10 @@ impl Identities for Accounts {
             let hash = self.hash_of(name.as_str(), &new.0).await?;
             let now = now_ms();
             self.change(|accounts, sessions| {
+                // Somebody may have given the user another one meanwhile.
+                if accounts.user(name.as_str()) != verified.as_ref() {
+                    return Err(AccountError::NoSuchUser);
+                }
                 let change = Change {
                     password: Some(hash.clone()),
                     ..Change::default()
@@ -166,6 +173,9 @@ impl Identities for Accounts {
                 password,
             };
             let now = now_ms();
+            if change.password.is_some() {
+                self.forgive(name);
+            }
             self.change(|accounts, sessions| {
                 accounts.change_user(name, change.clone(), now)?;
                 if ends {

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use holdfast_api::documents::{TokenCreate, UserCreate};
-use holdfast_api::{Identities, Shown};
+use holdfast_api::{Identities, ProblemKind, Shown};
 use holdfast_controller::Accounts;
 use holdfast_identity::{Caller, Role, Scope};
 use holdfast_model::record::Secret;
@@ -49,10 +49,18 @@ pub(crate) async fn admit(
         making.await?;
     }
     let path = layout.token_path();
-    if let Ok(token) = fs::read_to_string(&path)
-        && accounts.who(Shown::Token(token.trim())).await.is_ok()
-    {
-        return Ok(token.trim().to_owned());
+    if let Ok(token) = fs::read_to_string(&path) {
+        let token = token.trim();
+        let asking = patience.wait("to know the token", async || {
+            match accounts.who(Shown::Token(token)).await {
+                Ok(_) => Ok(true),
+                Err(problem) if problem.kind == ProblemKind::Unauthenticated => Ok(false),
+                Err(problem) => Err(problem),
+            }
+        });
+        if asking.await? {
+            return Ok(token.to_owned());
+        }
     }
     let maker = Caller::node(0);
     let making = patience.wait("to make a token", async || {
