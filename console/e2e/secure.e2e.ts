@@ -27,7 +27,7 @@ const api = (name: string) => cluster.node(name).api;
 
 async function logIn(here: Page, user: string, password: string): Promise<void> {
   await here.getByLabel('User').fill(user);
-  await here.getByLabel('Password').fill(password);
+  await here.getByRole('textbox', { name: 'Password' }).fill(password);
   await here.getByRole('button', { name: 'Log in' }).click();
 }
 

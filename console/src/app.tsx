@@ -12,8 +12,7 @@ import {
   IconUsers,
 } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Component, type ReactNode } from 'react';
-import { unknown } from './api/client';
+import { Component, type ReactNode, useRef } from 'react';
 import { clusterQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
 import { AuditPage } from './pages/audit';
@@ -59,7 +58,9 @@ const PLACES: {
 
 export function App() {
   const session = useQuery(sessionQuery);
-  if (unknown(session.error)) return <LoginPage ended={session.data !== undefined} />;
+  const wasKnown = useRef(false);
+  if (session.data) wasKnown.current = true;
+  if (session.data === null) return <LoginPage ended={wasKnown.current} />;
   // A node that does not answer is told by the pages.
   if (session.isPending) return <Waiting what="who you are" />;
   return <Shell who={session.data} />;

@@ -18,8 +18,8 @@ const SLOW_MS = 5_000;
 export const queryClient = new QueryClient({
   // Whatever is answered so: the login has ended, and the session says it.
   queryCache: new QueryCache({
-    onError: (error, query) => {
-      if (unknown(error) && query.queryKey[0] !== 'session') {
+    onError: (error) => {
+      if (unknown(error)) {
         queryClient.invalidateQueries({ queryKey: ['session'] });
       }
     },
@@ -36,10 +36,17 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** Who asks, as the node knows that one. */
+/** Who asks, as the node knows that one; null if it does not. */
 export const sessionQuery = queryOptions({
   queryKey: ['session'],
-  queryFn: ({ signal }) => ask(client.GET('/api/v1/session', { signal })),
+  queryFn: async ({ signal }) => {
+    try {
+      return await ask(client.GET('/api/v1/session', { signal }));
+    } catch (error) {
+      if (unknown(error)) return null;
+      throw error;
+    }
+  },
   refetchInterval: 6 * SLOW_MS,
 });
 
