@@ -18,10 +18,12 @@ mod volumes;
 
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::Request;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
-use axum::middleware;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Json, Router};
@@ -183,6 +185,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .route("/metrics", get(metrics::metrics::<A>))
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
+        .layer(middleware::from_fn(no_list))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(door, guard::guard))
         .layer(middleware::from_fn(with_instance))
@@ -232,6 +235,29 @@ async fn document(precondition: Precondition) -> Response {
     let (tag, document) = &*MADE;
     let answer = ([("content-type", "application/json")], document.as_str());
     unless_known(&precondition, Some(tag), answer.into_response())
+}
+
+/// No document is a list, though one of the values of all its fields, in their order, would be taken for it.
+async fn no_list(request: Request, next: Next) -> Response {
+    if !request.headers().contains_key(CONTENT_TYPE) {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        let detail = format!(
+            "the request's body has more than {BODY_BYTES_MAX} bytes, or did not come whole"
+        );
+        return Problem::new(ProblemKind::TooLong, detail).into_response();
+    };
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Problem::new(
+            ProblemKind::Invalid,
+            "the request's body is a list, and not an object",
+        )
+        .hint("what is expected is described by /api/v1/openapi.json")
+        .into_response();
+    }
+    next.run(Request::from_parts(head, bytes.into())).await
 }
 
 async fn nothing_here() -> Problem {

@@ -1072,6 +1072,9 @@ fn post(body: &str, content_type: &str) -> String {
 async fn bad_requests_are_told_what_is_wrong() {
     let (url, api) = start(Remembering::default()).await;
     let json = "application/json";
+    let list = raw(&url, &post(r#"["demo", 4096, "mirror2"]"#, json)).await;
+    assert!(list.starts_with("HTTP/1.1 400"), "{list}");
+    assert!(list.contains("is a list, and not an object"), "{list}");
     let long = format!("{{\"name\":\"{}\"}}", "x".repeat(100 << 10));
     for (request, status, says) in [
         (post("{}", json), "400", "missing field `name`"),

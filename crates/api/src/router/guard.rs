@@ -26,6 +26,15 @@ use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
 use crate::{Peer, Problem, ProblemKind};
 
+/// The methods that anything here knows.
+const METHODS: [Method; 6] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+];
 /// Letters of a path that are put down at most.
 const PATH_LENGTH_MAX: usize = 512;
 /// Letters of a token that are put down: what it is, and its id.
@@ -46,6 +55,10 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
         // There is nothing here, which is no secret.
         return next.run(request).await;
     };
+    if !METHODS.contains(request.method()) {
+        // Nothing here knows it, whoever asks.
+        return super::no_such_method().await.into_response();
+    }
     let need = needed(request.method(), route.as_str());
     let (mut head, body) = request.into_parts();
     let peer = head.extensions.get::<Peer>().copied();
@@ -142,7 +155,7 @@ async fn who(
 }
 
 const fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The token in `Authorization` (RFC 6750, section 2.1); an error if it is something else.

@@ -163,6 +163,16 @@ async fn answer<A: Api>(api: &A, of: HistoryOf, query: Asked) -> Result<Json<His
     let query = asked(query)?;
     check_time("from_ms", query.from_ms)?;
     check_time("until_ms", query.until_ms)?;
+    if query
+        .step_seconds
+        .is_some_and(|step| i32::try_from(step).is_err())
+    {
+        return Err(Problem::new(
+            ProblemKind::Invalid,
+            format!("step_seconds is more than {}", i32::MAX),
+        )
+        .hint("the longest step that is kept is 3600"));
+    }
     if query.step_seconds == Some(0) {
         return Err(Problem::new(ProblemKind::Invalid, "step_seconds is 0")
             .hint("it is 1 at least; without it steps are as long as makes sense"));

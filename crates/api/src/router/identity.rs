@@ -13,7 +13,7 @@ use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope,
 use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
 use super::guard::{From, LoggedInAs};
 use super::page::{PageQuery, chosen, page};
-use super::{asked, named, refuse};
+use super::{asked, check_time, named, refuse};
 use crate::documents::{
     AUDIT_MAX, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit, PasswordChange,
     SessionCreate, Token, TokenCreate, TokenCreated, TokenList, User, UserChange, UserCreate,
@@ -325,6 +325,7 @@ pub(super) async fn local_audit(
 
 fn audit_query(query: Result<Query<AuditQuery>, QueryRejection>) -> Result<AuditQuery, Problem> {
     let query = asked(query)?;
+    check_time("since_ms", Some(query.since_ms))?;
     if (1..=AUDIT_MAX).contains(&query.limit) {
         return Ok(query);
     }

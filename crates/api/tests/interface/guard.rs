@@ -232,6 +232,10 @@ async fn nobody_gets_past_without_showing_who_he_is() {
     assert_eq!(status, 200, "how it is asked is no secret");
     let (status, _) = ask(&url, "GET /api/v1/nowhere", "", "").await;
     assert_eq!(status, 404);
+    for method in ["TRACE", "OPTIONS"] {
+        let (status, _) = ask(&url, &format!("{method} /api/v1/status"), "", "").await;
+        assert_eq!(status, 405, "{method} is known to nothing here");
+    }
     // Whoever reaches a port could push everything else out of the log.
     assert!(known.noted.lock().unwrap().is_empty());
 }
