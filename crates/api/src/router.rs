@@ -245,9 +245,11 @@ async fn no_list(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
         let detail = format!(
-            "the request's body has more than {BODY_BYTES_MAX} bytes, or did not come whole"
+            "length limit exceeded: the request's body has more than {BODY_BYTES_MAX} bytes, or did not come whole"
         );
-        return Problem::new(ProblemKind::TooLong, detail).into_response();
+        return Problem::new(ProblemKind::TooLong, detail)
+            .hint("what is expected is described by /api/v1/openapi.json")
+            .into_response();
     };
     if bytes.trim_ascii_start().starts_with(b"[") {
         return Problem::new(
