@@ -198,14 +198,14 @@ impl Demo {
     /// What the demo is told.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = vec!["demo".to_owned()];
+        let directory = self.directory().display().to_string();
+        let mut arguments = vec!["demo".to_owned(), "--dir".to_owned(), directory];
         if !self.options.secure && self.options.program.is_none() {
             arguments.push("--insecure".to_owned());
         }
         let mut option = |name: &str, value: String| {
             arguments.extend([format!("--{name}"), value]);
         };
-        option("dir", self.directory().display().to_string());
         option("nodes", self.options.nodes.to_string());
         // Earlier binaries know no machines.
         if self.options.nodes_per_machine > 1 {
