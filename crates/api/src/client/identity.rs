@@ -86,9 +86,7 @@ impl ApiClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn audit(&self, query: AuditQuery) -> Result<AuditList, ClientError> {
-        let AuditQuery { limit, since_ms } = query;
-        self.read(&format!("/audit?limit={limit}&since_ms={since_ms}"))
-            .await
+        self.read(&format!("/audit?{}", query_of(query))).await
     }
 
     /// What was done through the node at the URL.
@@ -96,8 +94,12 @@ impl ApiClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn local_audit(&self, query: AuditQuery) -> Result<LocalAudit, ClientError> {
-        let AuditQuery { limit, since_ms } = query;
-        self.read(&format!("/local/audit?limit={limit}&since_ms={since_ms}"))
+        self.read(&format!("/local/audit?{}", query_of(query)))
             .await
     }
+}
+
+fn query_of(query: AuditQuery) -> String {
+    let AuditQuery { limit, since_ms } = query;
+    format!("limit={limit}&since_ms={since_ms}")
 }

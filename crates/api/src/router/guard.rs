@@ -42,10 +42,6 @@ const PROOF_SHOWN: usize = 20;
 /// Why there is no status: who asked went away, or it took too long.
 const UNANSWERED: &str = "unanswered";
 
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct From(pub(super) IpAddr);
-
 /// Lets through whoever may.
 pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next) -> Response {
     let Door::Guarded(identities) = door else {
@@ -71,7 +67,6 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
     };
     let changes = !is_read(&head.method);
     let admitted = admit(&*identities, &head, peer, need).await;
-    head.extensions.insert(From(from));
     let (Ok(caller) | Err((caller, _))) = &admitted;
     let is_known = caller.is_some();
     if let Some(caller) = caller {

@@ -11,7 +11,7 @@ use axum::{Extension, Json, Router};
 use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope, UserName, Who};
 
 use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
-use super::guard::{From, LoggedInAs};
+use super::guard::LoggedInAs;
 use super::page::{PageQuery, chosen, page};
 use super::{asked, check_time, named, refuse};
 use crate::documents::{
@@ -20,7 +20,7 @@ use crate::documents::{
     UserList,
 };
 use crate::identities::{Door, Identities};
-use crate::{Problem, ProblemKind};
+use crate::{Peer, Problem, ProblemKind};
 
 /// The cookie of a session. By its name browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
 pub(super) const SESSION_COOKIE: &str = "__Host-holdfast";
@@ -70,7 +70,7 @@ pub(super) async fn session(caller: Option<Extension<Caller>>) -> Json<Identity>
 )]
 pub(super) async fn log_in(
     State(door): State<Door>,
-    from: Option<Extension<From>>,
+    peer: Option<Extension<Peer>>,
     request: Result<Json<SessionCreate>, JsonRejection>,
 ) -> Result<Response, Response> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection).into_response())?;
@@ -78,8 +78,8 @@ pub(super) async fn log_in(
     // What is no name may be a password, typed into the wrong field.
     let name = request.name.parse::<UserName>();
     let who = LoggedInAs(name.map_or_else(|_| "user ?".to_owned(), |name| format!("user {name}")));
-    let Extension(From(from)) = from.ok_or_else(|| no_address().into_response())?;
-    match identities.log_in(request, from).await {
+    let Extension(peer) = peer.ok_or_else(|| no_address().into_response())?;
+    match identities.log_in(request, peer.address.ip()).await {
         Ok(logged_in) => {
             let cookie = cookie(&logged_in.secret, SESSION_LIFETIME.as_secs());
             let answer = Json(identity(&logged_in.caller));
@@ -125,7 +125,7 @@ pub(super) async fn log_out(
 pub(super) async fn change_password(
     State(door): State<Door>,
     caller: Option<Extension<Caller>>,
-    from: Option<Extension<From>>,
+    peer: Option<Extension<Peer>>,
     request: Result<Json<PasswordChange>, JsonRejection>,
 ) -> Result<StatusCode, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
@@ -140,9 +140,9 @@ pub(super) async fn change_password(
                 .hint("users have, who log in with one; a token is replaced by another one"),
         );
     };
-    let Extension(From(from)) = from.ok_or_else(no_address)?;
+    let Extension(peer) = peer.ok_or_else(no_address)?;
     identities
-        .change_password((user, id), request, from)
+        .change_password((user, id), request, peer.address.ip())
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
