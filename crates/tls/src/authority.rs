@@ -14,7 +14,8 @@ use rcgen::{
     KeyUsagePurpose, SanType, SerialNumber,
 };
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
 use crate::files::{self, CredentialsError};
@@ -203,6 +204,18 @@ impl Authority {
         write(crate::NODE_KEY_FILE, &key.serialize_pem(), 0o600)?;
         write(crate::NODE_FILE, &own, 0o644)
     }
+}
+
+/// The private key of the authority in a directory, as DER: other keys of the cluster are derived from it.
+///
+/// # Errors
+/// [`CredentialsError`] if it is not there, not usable, or others can read it.
+pub fn authority_key(directory: &Path) -> Result<Vec<u8>, CredentialsError> {
+    let path = directory.join(AUTHORITY_KEY_FILE);
+    let text = files::read_key(&path)?;
+    let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
+    let key = key.map_err(|_| CredentialsError::Unreadable { path, what: "key" })?;
+    Ok(key.secret_der().to_vec())
 }
 
 /// What the certificate of a cluster's authority says, and the cluster.

@@ -114,8 +114,11 @@ pub(crate) fn read(path: &Path) -> Result<String, CredentialsError> {
     Ok(text)
 }
 
-/// What a key's file holds, if others cannot read it.
-pub(crate) fn read_key(path: &Path) -> Result<String, CredentialsError> {
+/// What a key's file holds, if others cannot read it: 64 KiB of it at most.
+///
+/// # Errors
+/// [`CredentialsError`], above all if it is not there or others can read it.
+pub fn read_key(path: &Path) -> Result<String, CredentialsError> {
     let file = open(path)?;
     let metadata = file
         .metadata()
@@ -135,6 +138,14 @@ fn open(path: &Path) -> Result<File, CredentialsError> {
         io::ErrorKind::NotFound => CredentialsError::Missing(path.to_owned()),
         _ => CredentialsError::io("open", path)(source),
     })
+}
+
+/// Writes a key into a file that must not be there yet, for its owner only.
+///
+/// # Errors
+/// [`CredentialsError`], above all if it is there.
+pub fn write_key(path: &Path, text: &str) -> Result<(), CredentialsError> {
+    write_new(path, text, 0o600)
 }
 
 /// Writes a file that must not be there yet.

@@ -21,9 +21,9 @@ mod handshake;
 mod identity;
 mod issued;
 
-pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in};
+pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in, authority_key};
 pub use credentials::{Credentials, Renewal};
-pub use files::CredentialsError;
+pub use files::{CredentialsError, read_key, write_key};
 pub use handshake::{AcceptError, Acceptor, ConnectError, Connector};
 pub use identity::{DEMO, NodeIdentity};
 pub use issued::{Issued, fingerprint};

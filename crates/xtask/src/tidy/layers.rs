@@ -56,17 +56,20 @@ const TABLE: &[Row] = &[
     row("net", Kind::Io, &["engine"]),
     row("metadata", Kind::Io, &["model"]),
     row("tls", Kind::Io, &["model"]),
+    row("seal", Kind::Io, &["tls"]),
     row("api", Kind::Io, &["identity", "tls"]),
     row("console", Kind::Io, &[]),
     row(
         "node",
         Kind::Io,
-        &["engine", "disk", "net", "metadata", "api", "console"],
+        &[
+            "engine", "disk", "net", "metadata", "seal", "api", "console",
+        ],
     ),
     row(
         "controller",
         Kind::Io,
-        &["control", "net", "metadata", "api"],
+        &["control", "net", "metadata", "seal", "api"],
     ),
     row("tgt", Kind::Io, &[]),
     row("lab", Kind::Io, &["iscsi", "api"]),
