@@ -1,13 +1,14 @@
-//! Requests as futures, over one session with the metadata.
+//! Requests as futures, over one session with the metadata. Secrets are sealed on their way there, and opened on their way back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use holdfast_metadata::{Answers, Requests, Session};
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
 };
+use holdfast_seal::Seal;
 use tokio::sync::oneshot;
 
 /// Who waits for an answer; nobody can any more when the session has ended.
@@ -18,6 +19,8 @@ pub(crate) struct Desk {
     requests: Requests,
     token_last: AtomicU64,
     waiting: Waiting,
+    /// What seals secrets; until it is said, nothing does.
+    seal: OnceLock<Seal>,
 }
 
 impl Desk {
@@ -30,7 +33,18 @@ impl Desk {
             requests,
             token_last: AtomicU64::new(0),
             waiting,
+            seal: OnceLock::new(),
         }
+    }
+
+    /// From now on this seals secrets; the first one that is said stays.
+    pub(crate) fn seal_with(&self, seal: Seal) {
+        drop(self.seal.set(seal));
+    }
+
+    /// What seals secrets.
+    pub(crate) fn seal(&self) -> Option<&Seal> {
+        self.seal.get()
     }
 
     pub(crate) async fn transact(
@@ -46,7 +60,18 @@ impl Desk {
     }
 
     /// Asks for anything but a watch. Without an answer it may have been done.
-    pub(crate) async fn ask(&self, request: MetadataRequest) -> MetadataAnswer {
+    pub(crate) async fn ask(&self, mut request: MetadataRequest) -> MetadataAnswer {
+        let Some(seal) = self.seal.get() else {
+            return self.ask_as_is(request).await;
+        };
+        seal.close(&mut request);
+        let mut answer = self.ask_as_is(request).await;
+        seal.open(&mut answer);
+        answer
+    }
+
+    /// The same with what is sealed as it is.
+    pub(crate) async fn ask_as_is(&self, request: MetadataRequest) -> MetadataAnswer {
         let token = MetadataToken(self.token_last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, answer) = oneshot::channel();
         match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -26,6 +26,7 @@ mod paths;
 mod problem;
 mod recover;
 mod reports;
+mod sealing;
 mod seeing;
 mod stalls;
 mod steering;
@@ -55,6 +56,7 @@ use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{MetadataError, Revision, Transaction};
 use holdfast_model::{ClusterId, VolumeId};
+use holdfast_seal::Seal;
 use holdfast_tls::Connector;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -177,6 +179,13 @@ impl Controller {
             kept: Some(Kept { stalls, metrics }),
             ..self
         }
+    }
+
+    /// With what seals secrets on their way into the metadata.
+    #[must_use]
+    pub fn sealing(self, seal: Seal) -> Self {
+        self.desk.seal_with(seal);
+        self
     }
 
     /// Steers the cluster whenever nobody else does, until the task is aborted or its runtime ends.

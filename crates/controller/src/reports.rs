@@ -69,6 +69,8 @@ struct Report {
     syncs: BTreeMap<NodeId, u64>,
     /// For how many seconds nodes have been silent, if it steers.
     silent: BTreeMap<NodeId, u64>,
+    /// The name of the key by which it opens secrets.
+    secrets_key: Option<String>,
 }
 
 /// Why nothing that a node holds is relied on.
@@ -129,6 +131,7 @@ impl Report {
                 .iter()
                 .map(|silence| (NodeId(silence.node), silence.seconds))
                 .collect(),
+            secrets_key: report.secrets_key,
         }
     }
 
@@ -169,6 +172,17 @@ impl Reports {
             ..Self::default()
         }
         .compared()
+    }
+
+    /// Whether every node of the cluster says that it opens what is sealed with this key.
+    pub(crate) fn all_open(&self, inventory: &Inventory, key: &str) -> bool {
+        let is_removed = |node| matches!(inventory.part_of(node), Part::Of(Removed));
+        let opens = |node| {
+            let report = self.nodes.get(&node);
+            report.is_some_and(|it: &Report| it.secrets_key.as_deref() == Some(key))
+        };
+        let mut nodes = inventory.nodes.keys().copied();
+        !inventory.nodes.is_empty() && nodes.all(|node| is_removed(node) || opens(node))
     }
 
     /// For how long it was waited for nodes that did not answer, when all others had: that costs nobody anything.

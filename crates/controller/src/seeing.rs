@@ -102,6 +102,7 @@ impl Controller {
         let asked = own.as_ref().map(|own| NodeId(own.node));
         let reports =
             Reports::collect(inventory.nodes.values(), own, self.connector.as_ref()).await;
+        self.note_who_opens(&inventory, &reports);
         Ok((inventory, reports.asked_at(asked).beside(rejected)))
     }
 

@@ -58,6 +58,8 @@ struct Memory {
     without_record: BTreeMap<VolumeId, (usize, Instant)>,
     /// Since when the node of this process has not followed the metadata, if it does not.
     unsure: Option<Instant>,
+    /// When it was last looked whether all secrets are sealed.
+    sealed: Option<Instant>,
 }
 
 /// Where everything is, since when.
@@ -340,6 +342,8 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
     };
     steps.extend(memory.clear_abandoned(Instant::now(), &inventory));
     steps.extend(scrub_rounds(&inventory, unix_seconds()));
+    let looked = &mut memory.sealed;
+    steps.extend(controller.seal_anew((&inventory, &reports), looked).await);
     for mut step in steps {
         let leads = Compare::Value {
             key: LEADER_KEY.into(),

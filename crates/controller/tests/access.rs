@@ -4,13 +4,19 @@
 mod support;
 
 use holdfast_api::documents::{
-    AccessChange, ChapAccount, InitiatorPut, VolumeAccess, VolumeCreate, VolumeDelete,
+    AccessChange, ChapAccount, InitiatorPut, LocalMetadata, VolumeAccess, VolumeCreate,
+    VolumeDelete,
 };
 use holdfast_api::{Api, Precondition, ProblemKind};
+use holdfast_controller::Controller;
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, Store};
 use holdfast_model::Policy;
-use holdfast_model::record::Secret;
+use holdfast_model::metadata::Selector;
+use holdfast_model::record::{InitiatorRecord, Record, Secret};
+use holdfast_seal::{Keys, Seal, is_sealed};
 
-use support::{Node, controller, open};
+use support::{CLUSTER, Node, controller, open};
 
 const HOST: &str = "iqn.2026-11.com.example:host";
 
@@ -33,6 +39,113 @@ fn with_secret(secret: &str) -> InitiatorPut {
         chap: Some(chap),
         mutual: None,
     }
+}
+
+/// What the metadata itself holds of the host.
+async fn kept(store: &Embedded) -> InitiatorRecord {
+    let mut user = User::new(store.session());
+    let key = Selector::Key(InitiatorRecord::key(HOST));
+    let (_, found) = user.range(key).await;
+    InitiatorRecord::decode(&found[0].value).unwrap()
+}
+
+fn keys(present: u8, former: Option<u8>) -> Seal {
+    let former = former.map(|it| [it; 32]);
+    Seal::with(Some(Keys::new(&[present; 32], former.as_ref())))
+}
+
+fn opens_with(node: &Node, seal: &Seal) {
+    let key = seal.key_id().map(|key| key.to_string());
+    node.reporter.0.lock().unwrap().secrets_key = key;
+}
+
+fn with_seal(store: &Embedded, node: &Node, seal: &Seal) -> Controller {
+    let report = node.reporter.0.lock().unwrap().clone();
+    // The sender is of no use any more: what the node says stays as it is.
+    let report = tokio::sync::watch::channel(report).1;
+    let controller = Controller::new(CLUSTER, store.session(), Some(report));
+    controller.sealing(seal.clone())
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_once_every_node_opens_them_and_those_of_before_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let (n1, n2) = (Node::start(1, &store).await, Node::start(2, &store).await);
+    let (seal, secret) = (keys(1, None), "a secret that nobody tells");
+    opens_with(&n1, &seal);
+    n1.reporter.0.lock().unwrap().metadata = LocalMetadata::Followed;
+    let first = with_seal(&store, &n1, &seal);
+    let chap = |record: &InitiatorRecord| record.chap.as_ref().unwrap().secret.0.clone();
+    // One node does not open what is sealed: it is of an earlier version, or has another key.
+    first
+        .put_initiator(HOST, with_secret(secret))
+        .await
+        .unwrap();
+    assert_eq!(chap(&kept(&store).await), secret);
+    opens_with(&n2, &keys(2, None));
+    first
+        .put_initiator(HOST, with_secret(secret))
+        .await
+        .unwrap();
+    assert_eq!(chap(&kept(&store).await), secret);
+    // Then all do, and whoever steers seals what was there.
+    opens_with(&n2, &seal);
+    let steers = first.steer();
+    let sealed = sealed_by(&store, |text| text != secret).await;
+    assert!(!sealed.contains(secret) && is_sealed(&sealed), "{sealed}");
+    // Whoever has the key sees no difference, and writes nothing for nothing.
+    first
+        .put_initiator(HOST, with_secret(secret))
+        .await
+        .unwrap();
+    assert_eq!(chap(&kept(&store).await), sealed);
+    let told = first.initiators().await.unwrap();
+    assert_eq!(told.initiators[0].chap_name.as_deref(), Some("host"));
+    assert!(!format!("{told:?}").contains("sealed:"));
+    steers.abort();
+    // Another one is sealed as it comes.
+    let other = "another one that nobody tells";
+    first.put_initiator(HOST, with_secret(other)).await.unwrap();
+    let before = chap(&kept(&store).await);
+    assert!(is_sealed(&before) && before != sealed);
+    drop(first);
+
+    // Without its key nothing is dropped, whatever else is changed.
+    let anew = keys(3, None);
+    opens_with(&n1, &anew);
+    opens_with(&n2, &anew);
+    let without = with_seal(&store, &n1, &anew);
+    without.create_volume(wanted("data", 4)).await.unwrap();
+    let allow = AccessChange::Allow(HOST.to_owned());
+    without.change_access("data", allow).await.unwrap();
+    assert_eq!(chap(&kept(&store).await), before);
+    drop(without);
+    // With the one of before beside its own, whoever steers seals it anew.
+    let both = keys(3, Some(1));
+    let steers = with_seal(&store, &n1, &both).steer();
+    sealed_by(&store, |text| text != before).await;
+    steers.abort();
+    let only = with_seal(&store, &n1, &anew);
+    let revision = kept(&store).await;
+    only.put_initiator(HOST, with_secret(other)).await.unwrap();
+    assert_eq!(kept(&store).await, revision, "it is the same secret");
+}
+
+/// What is kept of the host's secret, when that is as it is waited for.
+async fn sealed_by(store: &Embedded, is: impl Fn(&str) -> bool) -> String {
+    let waited = async {
+        loop {
+            let text = kept(store).await.chap.unwrap().secret.0;
+            if is(&text) {
+                return text;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let patience = std::time::Duration::from_secs(40);
+    tokio::time::timeout(patience, waited).await.unwrap()
 }
 
 #[tokio::test]

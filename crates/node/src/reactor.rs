@@ -19,6 +19,7 @@ use holdfast_engine::{Command, Engine, Event, NodeStatus, Notice, OpenFailure, O
 use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
+use holdfast_seal::Seal;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::Instant;
@@ -57,6 +58,8 @@ pub(crate) struct Reactor {
     pub(crate) disks: Disks,
     pub(crate) network: Network,
     pub(crate) session: Session,
+    /// Opens the secrets in what the metadata answers.
+    pub(crate) seal: Seal,
     pub(crate) reporter: Reporter,
     pub(crate) report: watch::Sender<LocalReport>,
     /// When the report is next made.
@@ -222,9 +225,10 @@ impl Reactor {
         self.disks.poll(&mut batch.completions);
         self.network.take_events(&mut batch.events);
         for _ in 0..ANSWERS_MAX {
-            let Ok((token, answer)) = self.session.answers.try_recv() else {
+            let Ok((token, mut answer)) = self.session.answers.try_recv() else {
                 break;
             };
+            self.seal.open(&mut answer);
             batch.events.push(Event::Metadata { token, answer });
         }
     }
@@ -249,8 +253,9 @@ impl Reactor {
                     () = self.disks.completions(&mut batch.completions) => {}
                     () = self.network.next_events(&mut batch.events) => {}
                     answer = self.session.answers.recv() => {
-                        let (token, answer) =
+                        let (token, mut answer) =
                             answer.expect("the session lasts as long as its requests");
+                        self.seal.open(&mut answer);
                         batch.events.push(Event::Metadata { token, answer });
                     }
                     () = self.alarm.until(until) => {}

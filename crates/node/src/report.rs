@@ -18,6 +18,7 @@ use holdfast_format::FORMAT_VERSION;
 use holdfast_metadata::client::Status;
 use holdfast_metadata::etcd::{self, ListedView, MemberView, MembersView};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId, StoreId};
+use holdfast_seal::KeyId;
 use holdfast_wire::{WIRE_VERSION, WIRE_VERSION_MIN};
 use tokio::sync::watch;
 
@@ -65,6 +66,8 @@ pub(crate) struct Reporter {
     mending: mending::Watch,
     /// The devices that were taken away while they are open.
     detached: watch::Receiver<Seen>,
+    /// With which key secrets are opened, if there is one.
+    secrets_key: Option<KeyId>,
 }
 
 /// What this program is, as a node tells it.
@@ -102,7 +105,13 @@ impl Reporter {
             emptied: Rates::default(),
             mending: mending::Watch::default(),
             detached,
+            secrets_key: None,
         }
+    }
+
+    /// From now on secrets in the metadata are opened with this key.
+    pub(crate) fn opens_secrets_with(&mut self, key: Option<KeyId>) {
+        self.secrets_key = key;
     }
 
     /// This device is waited for before the devices are opened, or none any more. Whether a report is due: that is
@@ -195,6 +204,7 @@ impl Reporter {
                 &self.emptied,
                 &self.detached.borrow(),
             ),
+            secrets_key: self.secrets_key.map(|key| key.to_string()),
         }
     }
 

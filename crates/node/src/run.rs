@@ -149,6 +149,8 @@ async fn serve<A: Api>(
     let awaited = paths.awaited();
     let (detached, looker) = detached::watch();
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
+    let seal = Security::seal_of(door.1.as_ref());
+    reporter.opens_secrets_with(seal.key_id());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
     let services = Services::start(config, door, told, (desk.clone(), looker), log, make_api)?;
@@ -182,6 +184,7 @@ async fn serve<A: Api>(
         disks,
         network,
         session: services.session,
+        seal,
         reporter,
         room: RoomWatch::default(),
         bad_blocks: BadBlocks::new(),

@@ -2,11 +2,13 @@
 //!
 //! Invariants:
 //! - a node without credentials does not start, unless its configuration says that it is to do without TLS;
-//! - a certificate that cannot be renewed is told of every day, and shown for as long as it is good.
+//! - a certificate that cannot be renewed is told of every day, and shown for as long as it is good;
+//! - a key for secrets that others on the machine can read is refused; without one, what is sealed stays shut, and it is said.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use holdfast_seal::{KEY_FILE, Seal};
 use holdfast_tls::{
     AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, Renewal, Subject,
 };
@@ -23,6 +25,7 @@ const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Security {
     credentials: Credentials,
     subject: Subject,
+    seal: Seal,
 }
 
 impl Security {
@@ -30,7 +33,8 @@ impl Security {
     pub(crate) fn begin(config: &NodeConfig) -> Result<Option<Self>, NodeError> {
         if config.security.off {
             tracing::warn!(
-                "security.off: there is no TLS, and what is said to this node and by it can be read and changed on its way"
+                "security.off: there is no TLS, and what is said to this node and by it can be read and changed on its way; \
+                 secrets in the metadata are not sealed"
             );
             return Ok(None);
         }
@@ -38,12 +42,26 @@ impl Security {
         let subject = config.subject();
         let now = SystemTime::now();
         let read = Credentials::of_node(&directory, config.cluster, &subject, now);
-        let (credentials, renewal) = read.map_err(|error| refused(error, directory))?;
+        let (credentials, renewal) = read.map_err(|error| refused(error, directory.clone()))?;
         tell(&renewal, &credentials);
+        let seal = Seal::of_directory(&directory).map_err(NodeError::Credentials)?;
+        if seal.key_id().is_none() {
+            tracing::error!(
+                "{} is not there, and cannot be made without the authority's key: no sealed secret can be opened, and hosts \
+                 that prove themselves by one cannot log in; copy it from another machine, and start again",
+                directory.join(KEY_FILE).display()
+            );
+        }
         Ok(Some(Self {
             credentials,
             subject,
+            seal,
         }))
+    }
+
+    /// What seals secrets in the metadata, and opens them: with no key where there is to be no TLS.
+    pub(crate) fn seal_of(security: Option<&Self>) -> Seal {
+        security.map_or_else(Seal::without_key, |it| it.seal.clone())
     }
 
     pub(crate) fn acceptor(&self) -> Acceptor {

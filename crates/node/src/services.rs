@@ -19,6 +19,7 @@ use holdfast_metadata::client::{Client, ClientConfig, Status};
 use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
+use holdfast_seal::Seal;
 use holdfast_tls::Connector;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -64,6 +65,8 @@ pub struct ApiParts {
     pub devices: DeviceDesk,
     /// What it trusts other nodes by, and shows them; none where there is to be no TLS.
     pub connector: Option<Connector>,
+    /// What seals secrets in the metadata.
+    pub seal: Seal,
     /// Where its log, and what else there is for whoever looks into something, is asked for.
     pub upkeep: NodeUpkeep,
 }
@@ -123,6 +126,7 @@ impl Services {
             history,
             devices: devices.clone(),
             connector: security.as_ref().map(Security::connector),
+            seal: Security::seal_of(security.as_ref()),
             upkeep: NodeUpkeep::new(log, config),
         };
         drop(within);

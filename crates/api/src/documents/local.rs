@@ -141,6 +141,10 @@ pub struct LocalReport {
     /// The sessions at its portal, which are asked for by themselves, as paths are.
     #[serde(skip)]
     pub sessions: Vec<LocalSession>,
+    /// The name of the key by which it opens secrets in the metadata, 16 hexadecimal digits; null from one that has none, or a
+    /// version that cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets_key: Option<String>,
 }
 
 /// Bad blocks of a node that were fetched from other nodes, without a pause of more than some seconds, until now.

@@ -35,6 +35,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             history,
             devices,
             connector,
+            seal,
             upkeep,
         } = parts;
         if let Some(session) = founding {
@@ -43,6 +44,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         }
         let controller = Controller::new(cluster, session, Some(report))
             .connecting(connector)
+            .sealing(seal)
             .keeping(stalls, move |report| metrics.text(report))
             .telling_history(move |subject, query| {
                 let history = history.clone();

@@ -14,6 +14,7 @@ use holdfast_metadata::server::{self as metadata_server, Door};
 use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::ClusterId;
 use holdfast_node::etcd::{LOG_FILE, Plan, Supervisor};
+use holdfast_seal::Seal;
 use holdfast_tls::{Acceptor, Connector, Credentials};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -37,6 +38,7 @@ pub(crate) struct Services {
     store: Keeper,
     cluster: ClusterId,
     connector: Option<Connector>,
+    seal: Seal,
     patience: Patience,
     token: Option<String>,
     _servers: JoinSet<Infallible>,
@@ -75,8 +77,13 @@ impl Services {
             MetadataKind::Etcd => start_etcd(layout, cluster).await?,
         };
         let connector = own.as_ref().map(Connector::of_machine);
-        let controller =
-            Controller::new(cluster, store.session(), None).connecting(connector.clone());
+        let seal = match layout.credentials() {
+            Some(directory) => Seal::of_directory(&directory).map_err(Failure::new)?,
+            None => Seal::without_key(),
+        };
+        let controller = Controller::new(cluster, store.session(), None)
+            .connecting(connector.clone())
+            .sealing(seal.clone());
         let is_etcd = layout.metadata_kind() == MetadataKind::Etcd;
         let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
         let founding = patience.wait("to make the cluster", async || controller.found().await);
@@ -95,6 +102,7 @@ impl Services {
             store,
             cluster,
             connector,
+            seal,
             patience,
             token,
             _servers: servers,
@@ -103,7 +111,9 @@ impl Services {
 
     /// A control plane for the parent itself.
     pub(crate) fn controller(&self) -> Controller {
-        Controller::new(self.cluster, self.store.session(), None).connecting(self.connector.clone())
+        Controller::new(self.cluster, self.store.session(), None)
+            .connecting(self.connector.clone())
+            .sealing(self.seal.clone())
     }
 
     /// What its API wants to see, if that is anything.

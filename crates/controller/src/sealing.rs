@@ -1,0 +1,81 @@
+//! Secrets in the metadata: from when on they are sealed, and those that were there before.
+//!
+//! Invariants:
+//! - nothing is sealed before every node has said that it can open it, but where something is sealed already;
+//! - what is sealed anew is what was there: whoever was faster stays.
+
+use std::time::Duration;
+
+use holdfast_control::Inventory;
+use holdfast_model::metadata::{
+    MetadataAnswer, MetadataRequest, Operation, OperationResult, Selector, Transaction,
+};
+use holdfast_seal::documents::PREFIXES;
+use tokio::time::Instant;
+
+use crate::Controller;
+use crate::reports::Reports;
+
+/// How often whoever steers looks whether all secrets are sealed with the present key.
+const LOOK_PAUSE: Duration = Duration::from_secs(30);
+/// Documents that are sealed anew in one pass, at most.
+const RENEWED_MAX: usize = 64;
+
+impl Controller {
+    /// Seals from now on, if every node can open what is sealed.
+    pub(crate) fn note_who_opens(&self, inventory: &Inventory, reports: &Reports) {
+        let Some(seal) = self.desk.seal().filter(|seal| !seal.seals()) else {
+            return;
+        };
+        if self.all_open(inventory, reports) {
+            seal.begin();
+        }
+    }
+
+    fn all_open(&self, inventory: &Inventory, reports: &Reports) -> bool {
+        let key = self.desk.seal().and_then(|seal| seal.key_id());
+        key.is_some_and(|key| reports.all_open(inventory, &key.to_string()))
+    }
+
+    /// What seals those secrets that are plain, or sealed with an earlier key. `looked` is when that was last looked for; it is
+    /// looked again as soon as it may be that something is left.
+    pub(crate) async fn seal_anew(
+        &self,
+        (inventory, reports): (&Inventory, &Reports),
+        looked: &mut Option<Instant>,
+    ) -> Vec<Transaction> {
+        let rests = looked.is_some_and(|looked| looked.elapsed() < LOOK_PAUSE);
+        let Some(seal) = self.desk.seal().filter(|seal| seal.seals() && !rests) else {
+            return Vec::new();
+        };
+        if !self.all_open(inventory, reports) {
+            return Vec::new();
+        }
+        let look = Transaction {
+            success: PREFIXES
+                .map(|prefix| Operation::Range(Selector::Prefix(prefix.into())))
+                .to_vec(),
+            ..Transaction::default()
+        };
+        let answer = self.desk.ask_as_is(MetadataRequest::Transact(look)).await;
+        let MetadataAnswer::Transacted(outcome) = answer else {
+            return Vec::new();
+        };
+        let found = outcome.results.iter().flat_map(|result| match result {
+            OperationResult::Range(found) => found.as_slice(),
+            OperationResult::Put | OperationResult::Delete(_) => &[],
+        });
+        let renewed = found.filter_map(|pair| seal.renew(pair));
+        let renewed: Vec<Transaction> = renewed.take(RENEWED_MAX).collect();
+        if renewed.len() < RENEWED_MAX {
+            *looked = Some(Instant::now());
+        }
+        if !renewed.is_empty() {
+            tracing::info!(
+                "seals the secrets of {} documents of the metadata, which were plain or sealed with an earlier key",
+                renewed.len()
+            );
+        }
+        renewed
+    }
+}
