@@ -243,3 +243,73 @@ fn private(directory: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+/// The bytes of all files in a directory.
+fn all_bytes(directory: &Path) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            all.extend(all_bytes(&path)?);
+        } else {
+            all.extend(fs::read(&path)?);
+        }
+    }
+    Ok(all)
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|it| it == text.as_bytes())
+}
+
+#[test]
+fn the_metadata_has_no_secret_and_a_host_logs_in_with_it() {
+    const HOST: &str = "iqn.2026-11.io.holdfast:sealed";
+    const SECRET: &str = "nobodyistoldthis";
+    scenario(options(), |demo| {
+        let (ca, token) = keys(demo)?;
+        let admin = [("HOLDFAST_CA", &*ca), ("HOLDFAST_TOKEN", &*token)];
+        let api = demo.file().nodes[0].api.clone();
+        let secret = demo.scratch("secret");
+        fs::write(&secret, SECRET)?;
+        let file = secret.display().to_string();
+        let add = [
+            "--api",
+            &api,
+            "initiator",
+            "add",
+            HOST,
+            "--chap-name",
+            "host",
+            "--chap-secret-file",
+            &file,
+        ];
+        done(&admin, &add)?;
+        done(&admin, &["--api", &api, "volume", "allow", "demo", HOST])?;
+        let bytes = all_bytes(&demo.path("metadata"))?;
+        ensure!(has(&bytes, "sealed:1:"), "no secret is sealed");
+        ensure!(!has(&bytes, SECRET), "the metadata has the secret");
+        // Every node opens it, also after a start.
+        demo.stop()?;
+        demo.start_again()?;
+        let volume = demo.file().volume("demo")?.clone();
+        for node in demo.file().nodes.clone() {
+            let inquire = |secret: &str| -> Result<bool> {
+                let url = format!(
+                    "iscsi://host%{secret}@{}/{}/{}",
+                    node.portal, volume.target, volume.lun
+                );
+                let mut command = Command::new("timeout");
+                command.args(["20", "iscsi-inq", "-i", HOST, &url]);
+                let output = command.output().context("run iscsi-inq")?;
+                Ok(output.status.success())
+            };
+            ensure!(inquire(SECRET)?, "{}: the secret is not taken", node.name);
+            let wrong = inquire("nobodyistoldthat")?;
+            ensure!(!wrong, "{}: another secret is taken", node.name);
+            let log = fs::read(demo.path(&node.name).join("node.log"))?;
+            ensure!(!has(&log, SECRET), "the log has the secret");
+        }
+        Ok(())
+    });
+}
