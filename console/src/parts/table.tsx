@@ -1,33 +1,7 @@
 import { Button, TextInput } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconSearch } from '@tabler/icons-react';
-import {
-  type ColumnDef,
-  columnFilteringFeature,
-  createFilteredRowModel,
-  createPaginatedRowModel,
-  createSortedRowModel,
-  filterFn_includesString,
-  globalFilteringFeature,
-  rowPaginationFeature,
-  rowSortingFeature,
-  sortFn_alphanumeric,
-  sortFn_basic,
-  tableFeatures,
-  useTable,
-} from '@tanstack/react-table';
 import { type ReactNode, useState } from 'react';
-
-const features = tableFeatures({
-  columnFilteringFeature,
-  globalFilteringFeature,
-  rowSortingFeature,
-  rowPaginationFeature,
-  sortedRowModel: createSortedRowModel(),
-  filteredRowModel: createFilteredRowModel(),
-  paginatedRowModel: createPaginatedRowModel(),
-  sortFns: { alphanumeric: sortFn_alphanumeric, basic: sortFn_basic },
-  filterFns: { includesString: filterFn_includesString },
-});
+import { arrange, type Order, pageOf } from '../text/rows';
 
 /** Rows that are drawn at once: a thousand volumes stay as smooth as ten. */
 const ROWS_PER_PAGE = 50;
@@ -61,27 +35,12 @@ type Props<T extends object> = {
 /** A table that is sorted by its heads, searched, and turned over in pages. */
 export function DataTable<T extends object>(props: Props<T>) {
   const [filter, setFilter] = useState('');
-  const columns: ColumnDef<typeof features, T>[] = props.columns.map((column) => ({
-    id: column.id,
-    accessorFn: column.by,
-    header: column.head,
-    sortFn: column.numeric ? 'basic' : 'alphanumeric',
-  }));
-  const table = useTable({
-    features,
-    columns,
-    data: props.rows,
-    getRowId: props.rowId,
-    state: { globalFilter: filter },
-    onGlobalFilterChange: (next) => setFilter(typeof next === 'function' ? next(filter) : next),
-    globalFilterFn: 'includesString',
-    autoResetPageIndex: false,
-    initialState: {
-      sorting: [{ id: props.sortBy, desc: props.descending ?? false }],
-      pagination: { pageIndex: 0, pageSize: ROWS_PER_PAGE },
-    },
-  });
-  const found = table.getFilteredRowModel().rows.length;
+  const [order, setOrder] = useState<Order>({ id: props.sortBy, down: props.descending ?? false });
+  const [asked, setAsked] = useState(0);
+  const found = arrange(props.rows, props.columns, order, filter);
+  const page = pageOf(found.length, ROWS_PER_PAGE, asked);
+  const first = page * ROWS_PER_PAGE;
+  const shown = found.slice(first, first + ROWS_PER_PAGE);
   return (
     <>
       {props.search || props.tools ? (
@@ -95,7 +54,7 @@ export function DataTable<T extends object>(props: Props<T>) {
               value={filter}
               onChange={(event) => {
                 setFilter(event.currentTarget.value);
-                table.setPageIndex(0);
+                setAsked(0);
               }}
             />
           ) : null}
@@ -110,26 +69,25 @@ export function DataTable<T extends object>(props: Props<T>) {
           <table className="table">
             <thead>
               <tr>
-                {table.getHeaderGroups()[0]?.headers.map((header, index) => {
-                  const column = props.columns[index] as Column<T>;
-                  const sorted = header.column.getIsSorted();
+                {props.columns.map((column) => {
+                  const sorted = order.id === column.id ? (order.down ? 'down' : 'up') : null;
                   return (
                     <th
-                      key={header.id}
+                      key={column.id}
                       scope="col"
                       className={classOf(column)}
                       aria-sort={
-                        sorted === 'asc' ? 'ascending' : sorted === 'desc' ? 'descending' : 'none'
+                        sorted === 'up' ? 'ascending' : sorted === 'down' ? 'descending' : 'none'
                       }
                     >
                       <button
                         type="button"
                         title={column.tip}
-                        onClick={() => header.column.toggleSorting(sorted === 'asc')}
+                        onClick={() => setOrder({ id: column.id, down: sorted === 'up' })}
                       >
                         {column.head}
-                        {sorted === 'asc' ? <IconArrowUp size={12} aria-hidden /> : null}
-                        {sorted === 'desc' ? <IconArrowDown size={12} aria-hidden /> : null}
+                        {sorted === 'up' ? <IconArrowUp size={12} aria-hidden /> : null}
+                        {sorted === 'down' ? <IconArrowDown size={12} aria-hidden /> : null}
                       </button>
                     </th>
                   );
@@ -137,39 +95,40 @@ export function DataTable<T extends object>(props: Props<T>) {
               </tr>
             </thead>
             <tbody>
-              {table.getRowModel().rows.map((row) => (
-                <tr key={row.id}>
+              {shown.map((row) => (
+                <tr key={props.rowId(row)}>
                   {props.columns.map((column) => (
                     <td key={column.id} className={classOf(column)}>
-                      {column.cell(row.original)}
+                      {column.cell(row)}
                     </td>
                   ))}
                 </tr>
               ))}
             </tbody>
           </table>
-          {found === 0 ? <div className="table-none">Nothing matches “{filter}”.</div> : null}
+          {found.length === 0 ? (
+            <div className="table-none">Nothing matches “{filter}”.</div>
+          ) : null}
         </section>
       )}
-      {found > ROWS_PER_PAGE ? (
+      {found.length > ROWS_PER_PAGE ? (
         <div className="table-pages">
           <span>
-            {table.state.pagination.pageIndex * ROWS_PER_PAGE + 1} to{' '}
-            {Math.min(found, (table.state.pagination.pageIndex + 1) * ROWS_PER_PAGE)} of {found}
+            {first + 1} to {first + shown.length} of {found.length}
           </span>
           <Button
             variant="default"
             size="compact-xs"
-            disabled={!table.getCanPreviousPage()}
-            onClick={() => table.previousPage()}
+            disabled={page === 0}
+            onClick={() => setAsked(page - 1)}
           >
             Back
           </Button>
           <Button
             variant="default"
             size="compact-xs"
-            disabled={!table.getCanNextPage()}
-            onClick={() => table.nextPage()}
+            disabled={first + shown.length >= found.length}
+            onClick={() => setAsked(page + 1)}
           >
             On
           </Button>
