@@ -16,6 +16,7 @@ import { Component, type ReactNode, useRef } from 'react';
 import { clusterQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
 import { AuditPage } from './pages/audit';
+import { HostPage } from './pages/host';
 import { HostsPage } from './pages/hosts';
 import { LoginPage } from './pages/login';
 import { NodePage } from './pages/node';
@@ -122,7 +123,7 @@ function View({ path }: { path: string }) {
     case 'nodes':
       return name === undefined ? <NodesPage /> : <NodePage name={name} />;
     case 'hosts':
-      return <HostsPage />;
+      return name === undefined ? <HostsPage /> : <HostPage name={name} />;
     case 'stalls':
       return <StallsPage />;
     case 'settings':

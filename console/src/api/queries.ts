@@ -115,6 +115,35 @@ export const initiatorsQuery = queryOptions({
   refetchInterval: SLOW_MS,
 });
 
+export const volumeSessionsQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['sessions', 'volume', name],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/volumes/{name}/sessions', { params: { path: { name } }, signal })),
+    refetchInterval: 2 * LIVE_MS,
+    placeholderData: undefined,
+  });
+
+export const initiatorSessionsQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['sessions', 'initiator', name],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/initiators/{name}/sessions', { params: { path: { name } }, signal })),
+    refetchInterval: 2 * LIVE_MS,
+    placeholderData: undefined,
+  });
+
+export const reservationsQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['reservations', name],
+    queryFn: ({ signal }) =>
+      ask(
+        client.GET('/api/v1/volumes/{name}/reservations', { params: { path: { name } }, signal }),
+      ),
+    refetchInterval: 2 * LIVE_MS,
+    placeholderData: undefined,
+  });
+
 export const settingsQuery = queryOptions({
   queryKey: ['settings'],
   queryFn: ({ signal }) => ask(client.GET('/api/v1/settings', { signal })),

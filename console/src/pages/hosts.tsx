@@ -21,7 +21,11 @@ function columns(change: Change): Column<Initiator>[] {
       head: 'Initiator',
       tip: 'Its iSCSI name',
       by: (one) => one.name,
-      cell: (one) => <span className="mono">{one.name}</span>,
+      cell: (one) => (
+        <Link to={address('hosts', one.name)} className="mono" title="Its sessions and paths">
+          {one.name}
+        </Link>
+      ),
     },
     {
       id: 'chap',

@@ -25,12 +25,14 @@ import { bytes, bytesPerSecond, percent, plural, span } from '../text/units';
 import { POLICIES } from '../text/words';
 import { AccessPanel } from './volume-access';
 import { DeleteDialog, GrowDialog, ScrubDialog } from './volume-changes';
+import { VolumePaths } from './volume-paths';
 import { ScrubPanel } from './volume-scrub';
 
 const PARTS = [
   ['load', 'Load'],
   ['copies', 'Copies'],
   ['access', 'Access'],
+  ['paths', 'Paths'],
   ['attach', 'Attach'],
   ['stalls', 'Stalls'],
   ['scrub', 'Scrub'],
@@ -114,6 +116,9 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
           </Tabs.Panel>
           <Tabs.Panel value="access">
             <AccessPanel volume={volume} />
+          </Tabs.Panel>
+          <Tabs.Panel value="paths">
+            <VolumePaths name={name} />
           </Tabs.Panel>
           <Tabs.Panel value="attach">
             <Panel title="Attach it to a host">

@@ -10,6 +10,7 @@ import {
 import { type ReactNode, useEffect, useState } from 'react';
 import { told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
+import { plural } from '../text/units';
 import { HEALTH, type Tone } from '../text/words';
 
 /** A sign for each tone, so that nobody depends on seeing colours. */
@@ -284,5 +285,16 @@ export function PageHead({
       </div>
       {actions ? <div className="page-actions">{actions}</div> : null}
     </div>
+  );
+}
+
+/** Nodes whose part is missing from what is shown. */
+export function Silent({ nodes }: { nodes: string[] }) {
+  if (nodes.length === 0) return null;
+  return (
+    <p className="note note-inner">
+      {plural(nodes.length, 'node')} did not answer ({nodes.join(', ')}): what{' '}
+      {nodes.length === 1 ? 'it has' : 'they have'} is not among it.
+    </p>
   );
 }

@@ -4,9 +4,9 @@ import { useState } from 'react';
 import { stallsQuery } from '../api/queries';
 import type { Stall } from '../api/types';
 import { address, Link } from '../router';
-import { milliseconds, moment, plural } from '../text/units';
+import { milliseconds, moment } from '../text/units';
 import { STALL_CAUSES } from '../text/words';
-import { Empty, Explained, Shown } from './basic';
+import { Empty, Explained, Shown, Silent } from './basic';
 import { type Column, DataTable } from './table';
 
 const SPANS = [
@@ -94,12 +94,7 @@ export function StallTable({ volume = null }: { volume?: string | null }) {
     <Shown query={query} what="the stalls">
       {({ stalls, silent }) => (
         <>
-          {silent.length > 0 ? (
-            <p className="note note-inner">
-              {plural(silent.length, 'node')} did not answer ({silent.join(', ')}): what{' '}
-              {silent.length === 1 ? 'it keeps' : 'they keep'} is not among it.
-            </p>
-          ) : null}
+          <Silent nodes={silent} />
           <DataTable
             label="Stalls"
             rows={stalls}

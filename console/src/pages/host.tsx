@@ -1,0 +1,68 @@
+import { useQuery } from '@tanstack/react-query';
+import { initiatorSessionsQuery, initiatorsQuery } from '../api/queries';
+import { Empty, Explained, PageHead, Panel, Shown } from '../parts/basic';
+import { PathTable } from '../parts/paths';
+import { address, Link, useTitle } from '../router';
+
+/** One initiator: what is on record of it, and its paths to volumes. */
+export function HostPage({ name }: { name: string }) {
+  useTitle(`Host ${name}`);
+  const known = useQuery(initiatorsQuery);
+  const sessions = useQuery(initiatorSessionsQuery(name));
+  const record = known.data?.initiators.find((one) => one.name === name);
+  return (
+    <>
+      <PageHead title={name} above={<Link to="/hosts">Hosts</Link>} />
+      {known.data ? (
+        <div className="fact-line">
+          {record ? (
+            <>
+              <Explained tip="How it proves who it is when it logs in.">
+                {record.chap_name ? `CHAP, as ${record.chap_name}` : 'its name is believed'}
+              </Explained>
+              <Explained tip="How targets prove to it who they are.">
+                {record.mutual_name
+                  ? `targets by CHAP, as ${record.mutual_name}`
+                  : 'targets do not'}
+              </Explained>
+              <span>
+                {record.volumes.length === 0
+                  ? 'no volume lists it'
+                  : record.volumes.map((volume, index) => (
+                      <span key={volume}>
+                        {index > 0 ? ', ' : 'listed by '}
+                        <Link to={address('volumes', volume, 'access')}>{volume}</Link>
+                      </span>
+                    ))}
+              </span>
+            </>
+          ) : (
+            <Explained tip="Nobody has put it on record: it uses volumes that are for everybody, and its name is believed.">
+              not on record
+            </Explained>
+          )}
+        </div>
+      ) : null}
+      <Panel title="Sessions and paths" flush>
+        <Shown query={sessions} what="its sessions">
+          {({ sessions, silent }) => (
+            <PathTable
+              label="Sessions"
+              sessions={sessions}
+              silent={silent}
+              of="initiator"
+              empty={
+                <Empty
+                  title="It is not logged in"
+                  action={<Link to="/volumes">To the volumes</Link>}
+                >
+                  A volume’s page says under “Attach” how a host gets at it.
+                </Empty>
+              }
+            />
+          )}
+        </Shown>
+      </Panel>
+    </>
+  );
+}
