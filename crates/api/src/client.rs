@@ -15,6 +15,7 @@ mod paths;
 mod stalls;
 mod support;
 mod tasks;
+mod traffic;
 mod url;
 
 use std::time::Duration;

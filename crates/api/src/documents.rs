@@ -28,6 +28,7 @@ mod sessions;
 mod stalls;
 mod support;
 mod tasks;
+mod traffic;
 mod versions;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
@@ -74,6 +75,7 @@ pub use stalls::{
 };
 pub use support::LocalSupport;
 pub use tasks::{Task, TaskKind, TaskList};
+pub use traffic::{LocalTraffic, LocalVolumeTraffic, TRAFFIC_SECONDS, Traffic, VolumeTraffic};
 pub use versions::Versions;
 
 /// How a volume, or the cluster, is.

@@ -38,9 +38,9 @@ use documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
     LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport,
-    LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Reservations, SessionList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList,
+    LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Reservations,
+    SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -230,6 +230,12 @@ pub trait Api: Send + Sync + 'static {
         subject: HistorySubject,
         query: LocalHistoryQuery,
     ) -> impl Future<Output = Result<LocalHistory, Problem>> + Send;
+
+    /// What hosts did with each volume in the last few seconds, at all nodes that answer.
+    fn traffic(&self) -> impl Future<Output = Result<Traffic, Problem>> + Send;
+
+    /// What they did at the portal of the node behind this interface; [`ProblemKind::NoNode`] if there is none.
+    fn local_traffic(&self) -> impl Future<Output = Result<LocalTraffic, Problem>> + Send;
 
     /// The metrics of the node behind this interface, in the text format of Prometheus (OpenMetrics);
     /// [`ProblemKind::NoNode`] if there is none.

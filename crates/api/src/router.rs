@@ -14,6 +14,7 @@ mod permissions;
 mod support;
 mod tagged;
 mod tasks;
+mod traffic;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
@@ -113,7 +114,9 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         paths::volume_sessions,
         paths::initiator_sessions,
         paths::local_sessions,
-        paths::reservations
+        paths::reservations,
+        traffic::traffic,
+        traffic::local_traffic
     ),
     components(schemas(Problem))
 )]
@@ -176,6 +179,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(identity::routes(door.clone()))
         .merge(upkeep())
         .merge(paths::routes())
+        .merge(traffic::routes())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))

@@ -14,10 +14,10 @@ use holdfast_api::documents::{
     AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Event, EventKind,
     EventSeverity, Explanation, Health, History, HistoryOf, HistoryQuery, HistorySubject,
     Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory, LocalHistoryQuery,
-    LocalReport, LocalStalls, LocalSupport, LogChange, LogLevel, LogLevels, Node, NodeChange,
-    NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
-    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList,
+    LocalReport, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevel, LogLevels, Node,
+    NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
+    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Traffic, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::trace::TraceContext;
@@ -403,6 +403,16 @@ impl Api for Remembering {
         } = query;
         self.ask(format!("{subject:?} {from} {until} {step}"))?;
         Ok(LocalHistory::default())
+    }
+
+    async fn traffic(&self) -> Result<Traffic, Problem> {
+        self.ask("traffic".to_owned())?;
+        Ok(Traffic::default())
+    }
+
+    async fn local_traffic(&self) -> Result<LocalTraffic, Problem> {
+        self.ask("local traffic".to_owned())?;
+        Ok(LocalTraffic::default())
     }
 
     async fn metrics(&self) -> Result<String, Problem> {
@@ -799,6 +809,18 @@ async fn what_one_does_not_have_is_asked_of_the_others() {
         ClientError::Problem(problem) => assert_eq!(problem.kind, ProblemKind::NoSuchVolume),
         other => panic!("somebody has answered, not {other:?}"),
     }
+}
+
+#[tokio::test]
+async fn traffic_is_asked_for_by_its_path() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], None);
+    assert_eq!(client.traffic().await.unwrap(), Traffic::default());
+    assert_eq!(
+        client.local_traffic().await.unwrap(),
+        LocalTraffic::default()
+    );
+    assert_eq!(*api.asked.lock().unwrap(), ["traffic", "local traffic"]);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use holdfast_api::documents::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
     HistoryQuery, HistorySubject, Latency, LocalFlow, LocalHistory, LocalHistoryPoint,
-    LocalHistoryQuery, NodeMeasures,
+    LocalHistoryQuery, LocalTraffic, NodeMeasures,
 };
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName};
@@ -27,13 +27,21 @@ use crate::{Controller, members, problem, steering};
 /// What is shown where nothing is said of the time: the last hour.
 const SPAN_DEFAULT: u64 = 3600;
 
-type Answered = Pin<Box<dyn Future<Output = Result<LocalHistory, Problem>> + Send>>;
+type Answered<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
 
 /// Asks the node in this process for what it has measured.
 #[derive(Clone)]
-pub(crate) struct AskHistory(
-    Arc<dyn Fn(HistorySubject, LocalHistoryQuery) -> Answered + Send + Sync>,
-);
+pub(crate) struct AskHistory {
+    history: Arc<dyn Fn(HistorySubject, LocalHistoryQuery) -> Answered<LocalHistory> + Send + Sync>,
+    traffic: Arc<dyn Fn() -> Answered<LocalTraffic> + Send + Sync>,
+}
+
+impl AskHistory {
+    /// What was done in the last few seconds.
+    pub(crate) fn traffic(&self) -> Answered<LocalTraffic> {
+        (self.traffic)()
+    }
+}
 
 impl fmt::Debug for AskHistory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,18 +50,21 @@ impl fmt::Debug for AskHistory {
 }
 
 impl Controller {
-    /// With what tells the history of the node in this process.
+    /// With what tells the history of the node in this process, and its traffic.
     #[must_use]
-    pub fn telling_history<F>(
+    pub fn telling_history<F, T>(
         self,
         ask: impl Fn(HistorySubject, LocalHistoryQuery) -> F + Send + Sync + 'static,
+        ask_traffic: impl Fn() -> T + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<LocalHistory, Problem>> + Send + 'static,
+        T: Future<Output = Result<LocalTraffic, Problem>> + Send + 'static,
     {
-        let ask = AskHistory(Arc::new(move |subject, query| {
-            Box::pin(ask(subject, query))
-        }));
+        let ask = AskHistory {
+            history: Arc::new(move |subject, query| Box::pin(ask(subject, query))),
+            traffic: Arc::new(move || Box::pin(ask_traffic())),
+        };
         Self {
             history: Some(ask),
             ..self
@@ -65,8 +76,8 @@ impl Controller {
         subject: HistorySubject,
         query: LocalHistoryQuery,
     ) -> Result<LocalHistory, Problem> {
-        let AskHistory(ask) = self.history.as_ref().ok_or_else(problem::no_node)?;
-        ask(subject, query).await
+        let asked = self.history.as_ref().ok_or_else(problem::no_node)?;
+        (asked.history)(subject, query).await
     }
 
     pub(crate) async fn history_of(
@@ -189,20 +200,21 @@ fn together(at: u64, points: &[&LocalHistoryPoint]) -> HistoryPoint {
     };
     HistoryPoint {
         at_ms: at.saturating_mul(1000),
-        reads: flow(points, |it| &it.reads),
-        writes: flow(points, |it| &it.writes),
-        others: flow(points, |it| &it.others),
+        reads: flow(points.iter().map(|it| (it.seconds, &it.reads))),
+        writes: flow(points.iter().map(|it| (it.seconds, &it.writes))),
+        others: flow(points.iter().map(|it| (it.seconds, &it.others))),
         queue_depth: points.iter().map(depth).sum(),
         fill: fill(points),
         node: measures(points),
     }
 }
 
-fn flow(points: &[&LocalHistoryPoint], of: impl Fn(&LocalHistoryPoint) -> &LocalFlow) -> Flow {
+/// Commands of several nodes, each with the seconds in which it measured, of which there are some.
+pub(crate) fn flow<'a>(parts: impl Iterator<Item = (u64, &'a LocalFlow)>) -> Flow {
     let mut all = Latencies::default();
     let mut flow = Flow::default();
-    for point in points {
-        let (one, seconds) = (of(point), point.seconds as f64);
+    for (seconds, one) in parts {
+        let seconds = seconds as f64;
         let latencies = Latencies::from_steps(one.total_us, one.latencies.iter().copied());
         flow.per_second += latencies.count() as f64 / seconds;
         flow.bytes_per_second += one.bytes as f64 / seconds;

@@ -32,6 +32,7 @@ mod stalls;
 mod steering;
 mod tags;
 mod tasks;
+mod traffic;
 mod trust;
 mod upkeep;
 mod view;
@@ -47,9 +48,9 @@ use holdfast_api::documents::{
     AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
     LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStall, LocalStalls,
-    LocalSupport, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Reservations,
-    SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalSupport, LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList,
+    Reservations, SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task,
+    Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -479,6 +480,14 @@ impl Api for Controller {
         query: LocalHistoryQuery,
     ) -> Result<LocalHistory, Problem> {
         self.history_here(subject, query).await
+    }
+
+    async fn traffic(&self) -> Result<Traffic, Problem> {
+        self.traffic_of_all().await
+    }
+
+    async fn local_traffic(&self) -> Result<LocalTraffic, Problem> {
+        self.traffic_here().await
     }
 
     async fn metrics(&self) -> Result<String, Problem> {

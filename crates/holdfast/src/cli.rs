@@ -402,7 +402,11 @@ pub(crate) fn usage(subcommand: Option<&str>, kind: ErrorKind, what: &str) -> ! 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
     /// List the volumes: size, policy, health, target, sessions
-    List,
+    List {
+        /// With what hosts did with each in the last five seconds: IOPS, throughput, latency
+        #[arg(long)]
+        traffic: bool,
+    },
     /// Make a volume, and wait until every node serves it
     ///
     /// One that is there already, with the same size and policy, is nothing new.

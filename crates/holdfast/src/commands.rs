@@ -22,6 +22,7 @@ pub(crate) mod status;
 pub(crate) mod support;
 pub(crate) mod tasks;
 pub(crate) mod token;
+mod traffic;
 pub(crate) mod upgrade_check;
 pub(crate) mod user;
 pub(crate) mod volume;

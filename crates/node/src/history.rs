@@ -10,19 +10,21 @@
 mod answer;
 mod archive;
 mod measure;
+mod recent;
 
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
-use holdfast_api::documents::{HistorySubject, LocalHistory, LocalHistoryQuery};
+use holdfast_api::documents::{HistorySubject, LocalHistory, LocalHistoryQuery, LocalTraffic};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_history::Frame;
 use tokio::sync::oneshot;
 
 use self::archive::Archive;
 pub(crate) use self::measure::Measuring;
+use self::recent::Seconds;
 use crate::metrics::Traffic;
 
 /// The directory in a node's.
@@ -37,6 +39,7 @@ enum Order {
         LocalHistoryQuery,
         oneshot::Sender<LocalHistory>,
     ),
+    AskTraffic(oneshot::Sender<LocalTraffic>),
 }
 
 /// The data path's end.
@@ -65,8 +68,24 @@ impl HistoryDesk {
         subject: HistorySubject,
         query: LocalHistoryQuery,
     ) -> Result<LocalHistory, Problem> {
+        self.order(|sender| Order::Ask(subject, query, sender))
+            .await
+    }
+
+    /// What was done with each volume here in the last few seconds.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn traffic(&self) -> Result<LocalTraffic, Problem> {
+        self.order(Order::AskTraffic).await
+    }
+
+    async fn order<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, Problem> {
         let (sender, answer) = oneshot::channel();
-        let sent = self.0.try_send(Order::Ask(subject, query, sender));
+        let sent = self.0.try_send(order(sender));
         if let Err(TrySendError::Full(_)) = sent {
             let detail = "the history is asked for more often than it can be read";
             return Err(Problem::new(ProblemKind::Busy, detail).hint("ask again in a second"));
@@ -103,11 +122,14 @@ pub(crate) fn keep(
 }
 
 fn serve(node: u16, orders: &Receiver<Order>, archive: &mut Archive, traffic: &Traffic) {
+    let mut seconds = Seconds::default();
     for order in orders {
         match order {
             Order::Keep(frame) => {
                 measure::tell(traffic, &frame);
-                archive.take(frame.bounded());
+                let frame = frame.bounded();
+                seconds.take(&frame);
+                archive.take(frame);
             }
             // Who asked has given up.
             Order::Ask(.., sender) if sender.is_closed() => {}
@@ -115,6 +137,9 @@ fn serve(node: u16, orders: &Receiver<Order>, archive: &mut Archive, traffic: &T
                 let points = answer::points(archive, &subject, &query);
                 // Who asked may have gone meanwhile.
                 let _ = sender.send(LocalHistory { node, points });
+            }
+            Order::AskTraffic(sender) => {
+                let _ = sender.send(seconds.traffic(node));
             }
         }
     }

@@ -252,7 +252,7 @@ pub struct LocalFlow {
 }
 
 impl LocalFlow {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.latencies.is_empty()
     }
 }

@@ -114,6 +114,8 @@ const TABLE: &[(&str, &str, Need)] = &[
     ),
     row("GET", "/api/v1/initiators/{name}/sessions", Viewer, Volumes),
     row("GET", "/api/v1/local/sessions", Viewer, Cluster),
+    row("GET", "/api/v1/traffic", Viewer, Volumes),
+    row("GET", "/api/v1/local/traffic", Viewer, Cluster),
     row("GET", "/metrics", Viewer, Metrics),
 ];
 

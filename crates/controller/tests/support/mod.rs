@@ -10,9 +10,10 @@ use std::time::Duration;
 use holdfast_api::documents::{
     Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, LocalFlow, LocalHistory, LocalHistoryPoint, LocalHistoryQuery, LocalReport,
-    LocalSlice, LocalStall, LocalStalls, LocalSupport, LocalVolume, LogChange, LogLevel, LogLevels,
-    Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallCause,
-    StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalSlice, LocalStall, LocalStalls, LocalSupport, LocalTraffic, LocalVolume,
+    LocalVolumeTraffic, LogChange, LogLevel, LogLevels, Node as NodeDocument, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
+    Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{
     Api, Conditional, Door, Keyed, Precondition, Problem, ProblemKind, router, server,
@@ -247,6 +248,30 @@ impl Api for Reporter {
     async fn history(&self, _: HistoryOf, _: HistoryQuery) -> Result<History, Problem> {
         elsewhere()
     }
+    async fn traffic(&self) -> Result<Traffic, Problem> {
+        elsewhere()
+    }
+
+    /// With volume 1 as many reads as the node's number, in a second.
+    async fn local_traffic(&self) -> Result<LocalTraffic, Problem> {
+        let node = self.0.lock().unwrap().node;
+        let reads = LocalFlow {
+            bytes: 100 * u64::from(node),
+            total_us: 100,
+            latencies: vec![(100, u64::from(node))],
+        };
+        let volume = LocalVolumeTraffic {
+            volume: 1,
+            reads,
+            ..LocalVolumeTraffic::default()
+        };
+        Ok(LocalTraffic {
+            node,
+            seconds: 1,
+            volumes: vec![volume],
+        })
+    }
+
     async fn metrics(&self) -> Result<String, Problem> {
         elsewhere()
     }

@@ -143,7 +143,7 @@ fn percentiles(latency: Option<Latency>) -> [String; 2] {
 }
 
 /// How long a command took, as people read it.
-fn length(microseconds: u64) -> String {
+pub(super) fn length(microseconds: u64) -> String {
     match microseconds {
         // In the turn in which it came, as a node's clock stands in one: from memory.
         0 => "at once".to_owned(),

@@ -46,10 +46,19 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             .connecting(connector)
             .sealing(seal)
             .keeping(stalls, move |report| metrics.text(report))
-            .telling_history(move |subject, query| {
-                let history = history.clone();
-                async move { history.ask(subject, query).await }
-            })
+            .telling_history(
+                {
+                    let history = history.clone();
+                    move |subject, query| {
+                        let history = history.clone();
+                        async move { history.ask(subject, query).await }
+                    }
+                },
+                move || {
+                    let history = history.clone();
+                    async move { history.traffic().await }
+                },
+            )
             .keeping_up(upkeep)
             .changing_devices(move |change| {
                 let devices = devices.clone();

@@ -13,7 +13,7 @@ use holdfast_control::VolumeName;
 use holdfast_stdx::Count;
 use serde::Serialize;
 
-use super::{client, confirm, node, paths, protection, scrub};
+use super::{client, confirm, node, paths, protection, scrub, traffic};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -37,10 +37,11 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let client = client(global);
     match command {
-        VolumeCommand::List => {
+        VolumeCommand::List { traffic: false } => {
             let list = client.volumes().await?;
             output.result(&list, || list_text(&list))?;
         }
+        VolumeCommand::List { traffic: true } => traffic::list(&client, output).await?,
         VolumeCommand::Create(create) => {
             let request = VolumeCreate {
                 name: create.name.to_string(),

@@ -58,8 +58,8 @@ fn point(at: u64, step: &Step, is_node: bool) -> LocalHistoryPoint {
     LocalHistoryPoint {
         at,
         seconds: step.seconds,
-        reads: flow(sample, Some(measure::READ_BYTES), measure::READS),
-        writes: flow(sample, Some(measure::WRITE_BYTES), measure::WRITES),
+        reads: reads(sample),
+        writes: writes(sample),
         others: flow(sample, None, measure::OTHERS),
         fill: (used.looks > 0).then_some(fill),
         node: is_node.then(|| LocalNodeMeasures {
@@ -71,6 +71,16 @@ fn point(at: u64, step: &Step, is_node: bool) -> LocalHistoryPoint {
             synced_bytes: sample.count(measure::SYNCED_BYTES),
         }),
     }
+}
+
+/// Commands that read.
+pub(super) fn reads(sample: &Sample) -> LocalFlow {
+    flow(sample, Some(measure::READ_BYTES), measure::READS)
+}
+
+/// Commands that write.
+pub(super) fn writes(sample: &Sample) -> LocalFlow {
+    flow(sample, Some(measure::WRITE_BYTES), measure::WRITES)
 }
 
 fn flow(sample: &Sample, bytes: Option<Measure>, times: Measure) -> LocalFlow {

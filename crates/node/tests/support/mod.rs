@@ -469,6 +469,14 @@ impl Api for LocalApi {
         self.0.history.ask(subject, query).await
     }
 
+    async fn traffic(&self) -> Result<holdfast_api::documents::Traffic, Problem> {
+        elsewhere()
+    }
+
+    async fn local_traffic(&self) -> Result<holdfast_api::documents::LocalTraffic, Problem> {
+        self.0.history.traffic().await
+    }
+
     async fn metrics(&self) -> Result<String, Problem> {
         Ok(self.0.metrics.text(&self.0.report.borrow()))
     }
