@@ -100,6 +100,13 @@ export const volumesQuery = queryOptions({
   refetchInterval: (query) => ((query.state.data?.volumes.length ?? 0) > 200 ? SLOW_MS : LIVE_MS),
 });
 
+/** What hosts do with each volume: of the last five seconds, so no more often than people read. */
+export const trafficQuery = queryOptions({
+  queryKey: ['traffic'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/traffic', { signal })),
+  refetchInterval: 2 * LIVE_MS,
+});
+
 export const volumeQuery = (name: string) =>
   queryOptions({
     queryKey: ['volume', name],

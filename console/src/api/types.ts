@@ -49,3 +49,4 @@ export type PathState = Schemas['PathState'];
 export type Reservations = Schemas['Reservations'];
 export type ReservationType = Schemas['ReservationType'];
 export type RegisteredKey = Schemas['RegisteredKey'];
+export type VolumeTraffic = Schemas['VolumeTraffic'];

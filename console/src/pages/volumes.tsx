@@ -1,17 +1,22 @@
 import { Button } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { volumesQuery } from '../api/queries';
-import type { Health, VolumeSummary } from '../api/types';
-import { Bar, Empty, HealthMark, PageHead, Shown } from '../parts/basic';
+import { trafficQuery, volumesQuery } from '../api/queries';
+import type { Health, VolumeSummary, VolumeTraffic } from '../api/types';
+import { Bar, Empty, Explained, HealthMark, PageHead, Shown, Silent } from '../parts/basic';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, navigate, useTitle } from '../router';
-import { bytes, percent } from '../text/units';
+import { bytes, bytesPerSecond, count, latency, percent } from '../text/units';
 import { POLICIES, usedPerVolume } from '../text/words';
 
 const WORST_FIRST: Record<Health, number> = { unavailable: 0, degraded: 1, healthy: 2 };
 
-const COLUMNS: Column<VolumeSummary>[] = [
+/** A volume, and what is done with it: null if nothing is, undefined if nobody knows yet. */
+type Row = VolumeSummary & { traffic: VolumeTraffic | null | undefined };
+
+const NOT_KNOWN = <span title="Not known yet">–</span>;
+
+const COLUMNS: Column<Row>[] = [
   {
     id: 'name',
     head: 'Name',
@@ -67,6 +72,56 @@ const COLUMNS: Column<VolumeSummary>[] = [
     },
   },
   {
+    id: 'iops',
+    head: 'IOPS',
+    tip: 'Reads and writes of hosts that were done in a second, over the last five, at all nodes',
+    numeric: true,
+    by: ({ traffic }) => traffic?.all.per_second ?? (traffic === null ? 0 : -1),
+    cell: ({ traffic }) => {
+      if (traffic === undefined) return NOT_KNOWN;
+      if (traffic === null) return <span className="dim">0</span>;
+      const { reads, writes, all } = traffic;
+      return (
+        <Explained
+          tip={`${count(reads.per_second)} reads and ${count(writes.per_second)} writes a second; ${bytesPerSecond(reads.bytes_per_second)} read, ${bytesPerSecond(writes.bytes_per_second)} written.`}
+        >
+          {count(all.per_second)}
+        </Explained>
+      );
+    },
+  },
+  {
+    id: 'throughput',
+    head: 'Throughput',
+    tip: 'Bytes that hosts read and wrote in a second, over the last five',
+    numeric: true,
+    spare: true,
+    by: ({ traffic }) => traffic?.all.bytes_per_second ?? (traffic === null ? 0 : -1),
+    cell: ({ traffic }) => {
+      if (traffic === undefined) return NOT_KNOWN;
+      if (traffic === null) return <span className="dim">0 B/s</span>;
+      return bytesPerSecond(traffic.all.bytes_per_second);
+    },
+  },
+  {
+    id: 'p99',
+    head: 'p99',
+    tip: 'What 99 of 100 reads and writes took at most, from their arrival at a portal to their answer, over the last five seconds',
+    numeric: true,
+    by: ({ traffic }) => traffic?.all.latency?.p99_us ?? -1,
+    cell: ({ traffic }) => {
+      const took = traffic?.all.latency;
+      if (!took) return <span className="dim">–</span>;
+      return (
+        <Explained
+          tip={`Mean ${latency(took.mean_us)}, median ${latency(took.p50_us)}, the longest ${latency(took.max_us)}.`}
+        >
+          {latency(took.p99_us)}
+        </Explained>
+      );
+    },
+  },
+  {
     id: 'sessions',
     head: 'Sessions',
     tip: 'Sessions of initiators with its target, on all nodes that answer',
@@ -91,6 +146,8 @@ const COLUMNS: Column<VolumeSummary>[] = [
 export function VolumesPage() {
   useTitle('Volumes');
   const query = useQuery(volumesQuery);
+  const traffic = useQuery(trafficQuery).data;
+  const done = new Map(traffic?.volumes.map((one) => [one.volume, one]));
   const create = (
     <Button leftSection={<IconPlus size={15} />} onClick={() => navigate('/volumes/+new')}>
       Create volume
@@ -102,9 +159,13 @@ export function VolumesPage() {
       <Shown query={query} what="the volumes">
         {({ volumes }) => (
           <div className="panel">
+            {volumes.length > 0 ? <Silent nodes={traffic?.silent ?? []} /> : null}
             <DataTable
               label="Volumes"
-              rows={volumes}
+              rows={volumes.map((volume) => ({
+                ...volume,
+                traffic: traffic ? (done.get(volume.name) ?? null) : undefined,
+              }))}
               columns={COLUMNS}
               rowId={(volume) => volume.name}
               sortBy="name"
