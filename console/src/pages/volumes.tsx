@@ -40,9 +40,11 @@ const COLUMNS: Column<Row>[] = [
     tip: 'How it is protected',
     by: (volume) => POLICIES[volume.policy].copies,
     cell: (volume) => (
-      <span title={`Survives: ${POLICIES[volume.policy].survives}`}>
-        {volume.policy} <span className="dim">{POLICIES[volume.policy].title.toLowerCase()}</span>
-      </span>
+      <Explained
+        tip={`${POLICIES[volume.policy].title}. Survives: ${POLICIES[volume.policy].survives}`}
+      >
+        {volume.policy}
+      </Explained>
     ),
   },
   {
@@ -136,8 +138,8 @@ const COLUMNS: Column<Row>[] = [
     spare: true,
     by: (volume) => volume.target,
     cell: (volume) => (
-      <span className="mono dim" title={volume.target}>
-        {volume.target} {volume.lun}
+      <span className="mono dim target" title={`${volume.target} ${volume.lun}`}>
+        <span>{volume.target}</span> {volume.lun}
       </span>
     ),
   },
