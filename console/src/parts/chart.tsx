@@ -14,6 +14,11 @@ const HEIGHT = 150;
 /** Steps of an axis in bytes: powers of two, so that its labels are whole. */
 const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
+/** Steps of an axis in microseconds: whole ones, for no length is told more exactly. */
+const LATENCY_STEPS = Array.from({ length: 9 }, (_, power) =>
+  [1, 2, 5].map((digit) => digit * 10 ** power),
+).flat();
+
 /** Spans that can be looked at: nodes keep seconds for an hour, 10 s for a day, 5 min for 30 days. */
 const SPANS = [
   { value: '300', label: '5 min' },
@@ -62,6 +67,7 @@ const KINDS: Kind[] = [
     title: 'Latency, p99',
     tip: 'Of a hundred commands ninety-nine took no longer, from their arrival at a portal to their answer.',
     unit: latency,
+    steps: LATENCY_STEPS,
     lines: [
       { name: 'reads', color: 'reads', of: (point) => point.reads.latency?.p99_us ?? null },
       { name: 'writes', color: 'writes', of: (point) => point.writes.latency?.p99_us ?? null },
