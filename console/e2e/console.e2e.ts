@@ -74,6 +74,19 @@ test('the overview is of use within a second', async () => {
   expect(took).toBeLessThan(USABLE_MS);
 });
 
+test('what a number means is told to those who point at it, and to those who come by keyboard', async () => {
+  await page.goto(n1());
+  const tip = page.getByRole('tooltip');
+  await page.getByText('promised').hover();
+  await tip.getByText('What the volumes would fill').waitFor();
+  await page.mouse.move(0, 0);
+  await tip.waitFor({ state: 'detached' });
+  await page.locator('.figure-name').first().focus();
+  await tip.getByText('When every volume has all its copies').waitFor();
+  await page.keyboard.press('Escape');
+  await tip.waitFor({ state: 'detached' });
+});
+
 test('a volume is made by the wizard, and is in the list', async () => {
   await page.getByRole('link', { name: 'Volumes', exact: true }).click();
   await page.getByRole('button', { name: 'Create volume' }).click();

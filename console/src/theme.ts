@@ -51,8 +51,6 @@ export const theme = createTheme({
         withArrow: true,
         multiline: true,
         maw: 320,
-        openDelay: 200,
-        events: { hover: true, focus: true, touch: true },
       },
     },
   },

@@ -7,7 +7,7 @@ import {
   IconCopy,
   IconPointFilled,
 } from '@tabler/icons-react';
-import { type ReactNode, useEffect, useState } from 'react';
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
 import { plural } from '../text/units';
@@ -24,6 +24,9 @@ export function Sign({ tone, size = 16 }: { tone: Tone; size?: number }) {
   return <Icon className={`tone-${tone}`} size={size} stroke={2} aria-hidden />;
 }
 
+/** How long one has to point at something before it explains itself. */
+const POINTED_MS = 200;
+
 /** Something that explains itself when one points at it, or comes to it by keyboard. */
 export function Explained({
   tip,
@@ -34,13 +37,38 @@ export function Explained({
   children: ReactNode;
   className?: string;
 }) {
+  const about = useRef<HTMLSpanElement>(null);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const show = (isShown: boolean, after = 0) => {
+    clearTimeout(timer.current);
+    if (after === 0) setOpen(isShown);
+    else timer.current = setTimeout(() => setOpen(isShown), after);
+  };
   return (
-    <Tooltip label={tip}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the explanation is for those who have no pointer, too */}
-      <span className={`explained ${className ?? ''}`} tabIndex={0}>
+    <>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: it explains, and does nothing */}
+      <span
+        ref={about}
+        className={`explained ${className ?? ''}`}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the explanation is for those who have no pointer, too
+        tabIndex={0}
+        aria-describedby={open ? id : undefined}
+        onPointerEnter={() => show(true, POINTED_MS)}
+        onPointerLeave={() => show(false)}
+        onFocus={() => show(true)}
+        onBlur={() => show(false)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') show(false);
+        }}
+      >
         {children}
       </span>
-    </Tooltip>
+      {/* A table has hundreds of them, and one is open at a time: only that one is made. */}
+      {open ? <Tooltip id={id} role="tooltip" target={about} label={tip} opened /> : null}
+    </>
   );
 }
 
