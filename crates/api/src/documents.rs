@@ -32,7 +32,7 @@ mod traffic;
 mod versions;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
-pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier, TierRoom};
 pub use events::{Event, EventKind, EventSeverity};
 pub use history::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
@@ -121,6 +121,9 @@ pub struct Status {
     pub volumes: VolumeCounts,
     /// The room on the nodes that answer, but for those that are being drained, or are drained: nothing new goes there.
     pub pool: Room,
+    /// The same by classes of devices, the fastest first; none from a version that does not tell.
+    #[serde(default)]
+    pub tiers: Vec<TierRoom>,
     /// What the volumes would fill if every block of them were written, with all copies.
     pub promised_bytes: u64,
     /// How far it is from every volume having all its copies.

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalMetadata, LocalSlice, Node,
-    NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync,
-    Room, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList,
-    VolumeSummary,
+    AbsentReplica, Alert, DeviceState, DeviceTier, Health, Joining, LocalJoining, LocalMetadata,
+    LocalSlice, Node, NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState,
+    ReplicaRole, Resync, Room, Severity, Slice, Status, SyncWork, TierRoom, ToMove, Volume,
+    VolumeCounts, VolumeList, VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -85,6 +85,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         metadata_members: metadata::counts(reports),
         volumes,
         pool,
+        tiers: tiers(inventory, reports),
         promised_bytes: promised.sum(),
         protection: explanation.protection,
         alerts,
@@ -113,6 +114,30 @@ fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
         }
     }
     (nodes, pool)
+}
+
+/// The room on devices that take data, of the same nodes, by class. A class of which there is none is left out.
+fn tiers(inventory: &Inventory, reports: &Reports) -> Vec<TierRoom> {
+    let takes_data = |node: &&NodeId| {
+        let standing = standing(inventory, **node);
+        matches!(standing, NodeStanding::Active | NodeStanding::Maintenance)
+    };
+    let devices = inventory.nodes.keys().filter(takes_data);
+    let devices = devices.flat_map(|node| reports.devices(*node));
+    let in_use = devices.filter(|it| it.state == DeviceState::InUse && !it.is_absent);
+    let mut tiers = [DeviceTier::Flash, DeviceTier::Capacity].map(|tier| TierRoom {
+        tier,
+        ..TierRoom::default()
+    });
+    for device in in_use {
+        let of_it = tiers.iter_mut().filter(|it| it.tier == device.tier);
+        for TierRoom { devices, room, .. } in of_it {
+            *devices += 1;
+            room.bytes = room.bytes.saturating_add(device.bytes);
+            room.used_bytes = room.used_bytes.saturating_add(device.used_bytes);
+        }
+    }
+    tiers.into_iter().filter(|it| it.devices > 0).collect()
 }
 
 /// What a node is to the cluster.

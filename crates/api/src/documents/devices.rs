@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::AwaitedCause;
+use super::{AwaitedCause, Room};
 
 /// What is done with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -128,6 +128,17 @@ pub struct Device {
     /// until it ends, and does not find it, or not use it, when it is started again. Null of a device that is where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached: Option<Detached>,
+}
+
+/// The devices of one class, and their room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TierRoom {
+    /// The class.
+    pub tier: DeviceTier,
+    /// Devices of it that take data.
+    pub devices: u32,
+    /// The room on them.
+    pub room: Room,
 }
 
 /// The devices of a node, by their numbers.

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
+use holdfast_api::documents::{Device, LocalJoining, LocalReport, LocalVolume};
 use holdfast_control::Versioned;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{
@@ -283,6 +283,62 @@ fn the_room_of_a_node_that_is_to_go_is_not_in_the_pool() {
         intent.record.standing = Wanted::Draining;
         assert_eq!(pool(&inventory), left);
     }
+}
+
+#[test]
+fn room_is_told_by_classes_of_devices_that_take_data() {
+    let mut inventory = inventory(vec![slice_record(0, &BOTH)]);
+    let device = |number, tier, state, is_absent| Device {
+        number,
+        path: String::new(),
+        tier,
+        state,
+        journal: false,
+        journal_room: false,
+        is_absent,
+        bytes: 1 << 30,
+        used_bytes: 1 << 20,
+        bytes_per_second: 0,
+        seconds_left: None,
+        bad_blocks: 0,
+        detached: None,
+    };
+    use {DeviceState as State, DeviceTier as Tier};
+    let up = |node| LocalReport {
+        devices: vec![
+            device(0, Tier::Capacity, State::InUse, false),
+            device(1, Tier::Flash, State::InUse, false),
+            device(2, Tier::Capacity, State::Draining, false),
+            device(3, Tier::Flash, State::Lost, true),
+            device(4, Tier::Capacity, State::InUse, false),
+        ],
+        ..local(node, Vec::new())
+    };
+    let reports = Reports::of([up(1), up(2), up(3)]);
+    let tiers = |inventory: &Inventory| {
+        let tiers = status(inventory, &reports).tiers;
+        let tiers = tiers.iter().map(|it| {
+            (
+                it.tier,
+                it.devices,
+                it.room.bytes >> 30,
+                it.room.used_bytes >> 20,
+            )
+        });
+        tiers.collect::<Vec<_>>()
+    };
+    let all = [(Tier::Flash, 3, 3, 3), (Tier::Capacity, 6, 6, 6)];
+    assert_eq!(tiers(&inventory), all);
+    for node in 1..=3 {
+        let mut intent = IntentRecord::active(NodeId(node));
+        if node == 2 {
+            intent.standing = Wanted::Draining;
+        }
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    let left = [(Tier::Flash, 2, 2, 2), (Tier::Capacity, 4, 4, 4)];
+    assert_eq!(tiers(&inventory), left);
+    assert_eq!(status(&inventory, &Reports::default()).tiers, []);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
-use holdfast_api::documents::{Explanation, LocalCluster, LocalMetadata, LocalNode, Status};
+use holdfast_api::documents::{
+    Explanation, LocalCluster, LocalMetadata, LocalNode, Status, TierRoom,
+};
 use holdfast_api::{ApiClient, ClientError, Problem, ProblemKind};
 use serde::Serialize;
 
@@ -154,6 +156,7 @@ fn text(status: &Status) -> String {
         metadata_members,
         volumes,
         pool,
+        tiers,
         promised_bytes,
         protection,
         alerts,
@@ -203,6 +206,21 @@ fn text(status: &Status) -> String {
         bytes(pool.free_bytes()),
         bytes(*promised_bytes),
     ));
+    // Of one class it is all the same.
+    for TierRoom {
+        tier,
+        devices,
+        room,
+    } in tiers.iter().filter(|_| tiers.len() > 1)
+    {
+        text.push_str(&format!(
+            "         {}: {} on {devices} devices, {} used, {} free\n",
+            tier.as_str(),
+            bytes(room.bytes),
+            bytes(room.used_bytes),
+            bytes(room.free_bytes()),
+        ));
+    }
     let line = protection::line(protection, SystemTime::now());
     text.push_str(&format!("\n{line}\n"));
     if !alerts.is_empty() {
@@ -241,6 +259,7 @@ mod tests {
                     bytes: 2 << 30,
                     used_bytes: 1 << 30,
                 },
+                tiers: Vec::new(),
                 promised_bytes: 0,
                 protection: Protection::default(),
                 alerts: Vec::new(),
