@@ -50,3 +50,4 @@ export type Reservations = Schemas['Reservations'];
 export type ReservationType = Schemas['ReservationType'];
 export type RegisteredKey = Schemas['RegisteredKey'];
 export type VolumeTraffic = Schemas['VolumeTraffic'];
+export type TierRoom = Schemas['TierRoom'];

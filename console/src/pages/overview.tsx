@@ -1,13 +1,20 @@
 import { useQuery } from '@tanstack/react-query';
 import { clusterQuery, historyQuery, nodesQuery } from '../api/queries';
-import type { HistoryPoint, Status } from '../api/types';
+import type { HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
 import { HistoryCharts, present } from '../parts/chart';
 import { NodeStrip } from '../parts/nodemap';
 import { useTitle } from '../router';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
-import { healthSentence, overProvisioning, untilProtected } from '../text/words';
+import {
+  healthSentence,
+  isCalm,
+  overProvisioning,
+  TIER_TIPS,
+  TIERS,
+  untilProtected,
+} from '../text/words';
 
 const CLUSTER = { of: 'cluster' } as const;
 /** Of which the newest step is the present; the charts begin with the same. */
@@ -22,13 +29,11 @@ export function OverviewPage() {
       {({ status, explanation }) => (
         <>
           <Headline status={status} />
-          <div className="columns">
-            <div>
-              <Panel title="Needs attention">
-                <Attention explanation={explanation} status={status} />
-              </Panel>
-            </div>
-            <div>
+          <div className={`columns ${isCalm(explanation, status) ? 'columns-calm' : ''}`}>
+            <Panel title="Needs attention">
+              <Attention explanation={explanation} status={status} />
+            </Panel>
+            <div className="columns-side">
               <Capacity status={status} />
               <Panel title="Nodes">
                 <Shown query={nodes} what="the nodes">
@@ -187,7 +192,36 @@ function Capacity({ status }: { status: Status }) {
               : `${percent(status.promised_bytes, pool.bytes)} of it`}
         </span>
       </div>
+      <Tiers tiers={status.tiers ?? []} />
     </Panel>
+  );
+}
+
+/** The same by classes of devices, a line each. */
+function Tiers({ tiers }: { tiers: TierRoom[] }) {
+  if (tiers.length === 0) return null;
+  return (
+    <ul className="strip tiers" aria-label="Capacity by tier">
+      {tiers.map(({ tier, devices, room }) => {
+        const part = room.bytes > 0 ? room.used_bytes / room.bytes : 0;
+        const text = percent(room.used_bytes, room.bytes);
+        return (
+          <li key={tier}>
+            <span>
+              <Explained
+                tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data.`}
+                className="strip-name"
+              >
+                {TIERS[tier]}
+              </Explained>{' '}
+              <span className="dim">of {bytes(room.bytes)}</span>
+            </span>
+            <Bar label={`Fill of ${TIERS[tier]}: ${text}`} part={part} tone={fillTone(part)} />
+            <span className="strip-fill">{text}</span>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 

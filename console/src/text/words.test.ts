@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Node, Protection, Status } from '../api/types';
-import { healthSentence, nodeState, policyObstacle, untilProtected } from './words';
+import type { Explanation, Node, Protection, Status } from '../api/types';
+import { healthSentence, isCalm, nodeState, policyObstacle, untilProtected } from './words';
 
 const work = { replicas: 0, bytes: 0, bytes_per_second: 0, seconds_left: 0 };
 
@@ -99,4 +99,15 @@ test('a node that is down is never shown as in maintenance', () => {
   expect(nodeState(node('n1', { state: 'down', awaited_device: '/dev/sdb' })).tip).toContain(
     '/dev/sdb',
   );
+});
+
+test('it is calm where nobody has anything to tell', () => {
+  const explanation = (change: Partial<Explanation>) =>
+    ({ metadata: [], nodes: [], volumes: [], ...change }) as unknown as Explanation;
+  const finding = { kind: 'down', what: 'it is down', waits_for: [], remedies: [] };
+  const about = [{ node: 'n1', findings: [finding] }] as unknown as Explanation['nodes'];
+  const alert = { severity: 'warning', subject: 'node n1', detail: 'it is slow' } as const;
+  expect(isCalm(explanation({}), status({}))).toBe(true);
+  expect(isCalm(explanation({ nodes: about }), status({}))).toBe(false);
+  expect(isCalm(explanation({}), status({ alerts: [alert] }))).toBe(false);
 });

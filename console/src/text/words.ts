@@ -1,6 +1,7 @@
 import type {
   DeviceState,
   DeviceTier,
+  Explanation,
   Health,
   Node,
   Policy,
@@ -106,6 +107,11 @@ export const DEVICE_STATES: Record<DeviceState, { word: string; tone: Tone; tip:
 
 export const TIERS: Record<DeviceTier, string> = { flash: 'flash', capacity: 'capacity' };
 
+export const TIER_TIPS: Record<DeviceTier, string> = {
+  flash: 'Fast devices. Data goes there first, as long as there is room.',
+  capacity: 'Large devices. Data goes there when flash has no room.',
+};
+
 /** How a node stands, in one word. */
 export function nodeState(node: Node): { word: string; tone: Tone; tip: string } {
   if (node.state === 'down') {
@@ -175,6 +181,13 @@ export function healthSentence(status: Status): { tone: Tone; text: string } {
   }
   const all = volumes.total === 1 ? 'The volume is' : `All ${volumes.total} volumes are`;
   return { tone: 'good', text: `${all} served, with every copy in place.` };
+}
+
+/** Whether there is nothing that needs attention. */
+export function isCalm(explanation: Explanation, status: Status): boolean {
+  const { metadata, nodes, volumes } = explanation;
+  const findings = [metadata ?? [], ...[...nodes, ...volumes].map((about) => about.findings)];
+  return status.alerts.length === 0 && findings.every((some) => some.length === 0);
 }
 
 /** How long until every volume has all its copies. */
