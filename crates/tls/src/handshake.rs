@@ -185,7 +185,7 @@ fn builder(roots: RootCertStore) -> Builder {
         .with_root_certificates(roots)
 }
 
-fn roots(authority: &CertificateDer<'static>) -> RootCertStore {
+pub(crate) fn roots(authority: &CertificateDer<'static>) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let added = roots.add(authority.clone());
     added.expect("it was read as an authority's");

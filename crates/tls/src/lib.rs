@@ -20,6 +20,8 @@ mod files;
 mod handshake;
 mod identity;
 mod issued;
+mod peers;
+mod records;
 
 pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in, authority_key};
 pub use credentials::{Credentials, Renewal};
@@ -27,6 +29,10 @@ pub use files::{CredentialsError, read_key, write_key};
 pub use handshake::{AcceptError, Acceptor, ConnectError, Connector};
 pub use identity::{DEMO, NodeIdentity};
 pub use issued::{Issued, fingerprint};
+pub use peers::{Handshake, HandshakeError, NOT_TLS, PeerTls, Secured, is_tls};
+pub use records::{
+    Opened, RECORD_BYTES_MAX, RecordError, Records, SEALED_BYTES_MAX, record_length,
+};
 
 /// The authority's certificate, in a directory of credentials.
 pub const AUTHORITY_FILE: &str = "authority.pem";
