@@ -18,6 +18,7 @@ mod limits;
 mod network;
 mod peers;
 mod portal;
+mod sealing;
 mod stream;
 mod task;
 

@@ -34,6 +34,13 @@ pub(crate) const DATA_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// keeps below it; who reaches it is cut off.
 pub(crate) const PORTAL_QUEUE_BYTES_MAX: usize = 128 << 20;
 
+/// Bytes that are sealed ahead of what the kernel has taken: what one write takes, and no more than processors keep near.
+pub(crate) const SEAL_BYTES_MAX: usize = 256 << 10;
+/// Parts that are gathered in one record: 16 KiB in blocks of 4 KiB, or many small messages.
+pub(crate) const SEAL_PARTS_MAX: usize = 64;
+/// What a lane that is sealed reads at once.
+pub(crate) const SEALED_READ_BYTES: usize = 128 << 10;
+
 /// What a lane reads at once: many small messages in one call; large ones are read in place.
 pub(crate) const LANE_READ_BYTES: usize = 64 << 10;
 /// What the portal reads at once from one connection, at most and at least.
@@ -53,7 +60,9 @@ pub(crate) const PORTAL_HELD_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes after a hello's header at most; it has 73.
 pub(crate) const HELLO_BYTES_MAX: usize = 512;
-/// How long a connection may take to be greeted, and one lane to be joined by the other.
+/// What a handshake of TLS reads at once: one side of it, as a rule.
+pub(crate) const HANDSHAKE_READ_BYTES: usize = 4 << 10;
+/// How long a connection may take to be greeted, with the handshake before that, and one lane to be joined by the other.
 pub(crate) const GREETING_TIME_MAX: Duration = Duration::from_secs(5);
 /// Incoming connections that are not greeted yet: both lanes of a cluster of 64 nodes, twice.
 pub(crate) const UNGREETED_MAX: usize = 256;

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use holdfast_engine::{Event, PeerCommand, PortalCommand};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
+use holdfast_tls::PeerTls;
 use tokio::time::timeout;
 
 use crate::accept::{BindError, Listener};
@@ -21,6 +22,8 @@ pub struct NetworkConfig {
     pub node: NodeId,
     /// Where peers connect.
     pub peers: Listener,
+    /// How peers are known, and what is said between them is kept from others; without it whoever knows the cluster is believed.
+    pub tls: Option<PeerTls>,
     /// Where initiators connect.
     pub portals: Vec<Listener>,
     /// Connections of initiators at most, at all portals; the next is closed at once.
@@ -44,7 +47,7 @@ impl Network {
             cluster: config.cluster,
             node: config.node,
             listeners: Some((config.peers, config.portals)),
-            peers: Peers::new(config.node),
+            peers: Peers::new(config.node, config.tls),
             portal: Portal::new(config.connections_max),
         }
     }

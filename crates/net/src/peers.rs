@@ -10,13 +10,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use holdfast_engine::{LinkId, PeerCommand, PeerEvent};
 use holdfast_model::NodeId;
+use holdfast_tls::PeerTls;
 use holdfast_wire::{Hello, Lane, Message, encode};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
@@ -25,10 +25,10 @@ use crate::accept::{Place, Places, accept};
 use crate::complaints::Complaints;
 use crate::inbox::Inbox;
 use crate::limits::{
-    CONTROL_QUEUE_BYTES_MAX, DATA_QUEUE_BYTES_MAX, LAST_WORDS_TIME_MAX, LINK_PROBE,
-    LINK_UNANSWERED_MAX, TURN_BYTES_MAX, UNGREETED_MAX,
+    CONTROL_QUEUE_BYTES_MAX, DATA_QUEUE_BYTES_MAX, LAST_WORDS_TIME_MAX, TURN_BYTES_MAX,
+    UNGREETED_MAX,
 };
-use crate::stream::{Patience, Stream};
+use crate::stream::Stream;
 use crate::task::Task;
 
 mod dialler;
@@ -49,7 +49,7 @@ pub(crate) enum Item {
     /// A lane that a peer dialled is greeted.
     Answered {
         hello: Hello,
-        socket: TcpStream,
+        stream: Rc<Stream>,
         place: Place,
     },
     /// The other lane did not come in time.
@@ -73,6 +73,8 @@ pub(crate) enum Item {
 /// What the tasks share with the links' owner.
 pub(crate) struct Shared {
     inbox: Inbox<Item>,
+    /// By what the others are known.
+    tls: Option<PeerTls>,
     /// Who may connect: the peers with lower numbers.
     admitted: RefCell<BTreeSet<NodeId>>,
     /// The last link that was drawn.
@@ -133,12 +135,13 @@ fn is_newer(hello: &Hello, before: &Hello) -> bool {
 }
 
 impl Peers {
-    pub(crate) fn new(node: NodeId) -> Self {
+    pub(crate) fn new(node: NodeId, tls: Option<PeerTls>) -> Self {
         Self {
             node,
             identity: None,
             shared: Rc::new(Shared {
                 inbox: Inbox::new(TURN_BYTES_MAX),
+                tls,
                 admitted: RefCell::default(),
                 link_nonce: Cell::new(0),
             }),
@@ -250,9 +253,9 @@ impl Peers {
             }
             Item::Answered {
                 hello,
-                socket,
+                stream,
                 place,
-            } => self.answered(hello, socket, place),
+            } => self.answered(hello, stream, place),
             Item::HalfExpired(hello) => {
                 if let Some(state) = self.peers.get_mut(&hello.node)
                     && state.half.take_if(|half| half.hello == hello).is_some()
@@ -333,7 +336,7 @@ impl Peers {
     }
 
     /// A lane that a peer dialled: with the other one of the same link it makes a link.
-    fn answered(&mut self, hello: Hello, socket: TcpStream, place: Place) {
+    fn answered(&mut self, hello: Hello, stream: Rc<Stream>, place: Place) {
         let peer = hello.node;
         let Some(state) = self.peers.get_mut(&peer) else {
             return;
@@ -346,29 +349,24 @@ impl Peers {
         match state.half.take() {
             Some(half) if half.is_other_lane_of(&hello) => {
                 let (control, data) = match hello.lane {
-                    Lane::Control => (socket, half.socket),
-                    Lane::Data => (half.socket, socket),
+                    Lane::Control => (stream, half.stream),
+                    Lane::Data => (half.stream, stream),
                 };
                 self.establish(peer, hello, control, data);
             }
             Some(half) if !is_newer(&hello, &half.hello) => state.half = Some(half),
-            _ => state.half = Some(Half::new(hello, socket, place, &self.shared)),
+            _ => state.half = Some(Half::new(hello, stream, place, &self.shared)),
         }
     }
 
-    fn establish(&mut self, peer: NodeId, hello: Hello, control: TcpStream, data: TcpStream) {
+    fn establish(&mut self, peer: NodeId, hello: Hello, control: Rc<Stream>, data: Rc<Stream>) {
         self.drop_link(peer);
         let Some(state) = self.peers.get_mut(&peer) else {
             return;
         };
         self.links += 1;
         let id = LinkId(self.links);
-        let start = |lane, socket| -> io::Result<RunningLane> {
-            let patience = Patience {
-                unanswered: LINK_UNANSWERED_MAX,
-                probe: LINK_PROBE,
-            };
-            let stream = Rc::new(Stream::new(socket, patience)?);
+        let start = |lane, stream: Rc<Stream>| {
             let name = LaneName {
                 peer,
                 link: id,
@@ -376,34 +374,22 @@ impl Peers {
             };
             let run = lane::run(name, Rc::clone(&stream), Rc::clone(&self.shared));
             let task = Task::start(run);
-            Ok(RunningLane { stream, task })
+            RunningLane { stream, task }
         };
-        let lanes = start(Lane::Control, control)
-            .and_then(|control| Ok((control, start(Lane::Data, data)?)));
-        match lanes {
-            Ok((control, data)) => {
-                state.link = Some(Link {
-                    id,
-                    hello,
-                    control,
-                    data,
-                    ending: None,
-                });
-                self.events.push_back(PeerEvent::Up {
-                    peer,
-                    link: id,
-                    store: hello.store,
-                    incarnation: hello.incarnation,
-                    version: hello.version,
-                });
-            }
-            Err(error) => {
-                if let Some(dialler) = &state.dialler {
-                    dialler.redial();
-                }
-                self.complain(Some(peer), "set up the link", &error.into());
-            }
-        }
+        state.link = Some(Link {
+            id,
+            hello,
+            control: start(Lane::Control, control),
+            data: start(Lane::Data, data),
+            ending: None,
+        });
+        self.events.push_back(PeerEvent::Up {
+            peer,
+            link: id,
+            store: hello.store,
+            incarnation: hello.incarnation,
+            version: hello.version,
+        });
     }
 
     /// A lane has ended by itself. A peer that stops closes both when it has sent its last words:
@@ -478,14 +464,15 @@ async fn hear(listener: TcpListener, identity: Identity, shared: Rc<Shared>) {
     let refused = |from: SocketAddr| {
         tracing::debug!("closed a connection from {from}: too many are not greeted yet");
     };
-    let take = |mut socket: TcpStream, from: SocketAddr, place: Place| {
+    let take = |socket: TcpStream, from: SocketAddr, place: Place| {
         let shared = Rc::clone(&shared);
         tokio::task::spawn_local(async move {
             let admit = |node| shared.admitted.borrow().contains(&node);
-            let item = match greeting::answer(identity, &mut socket, admit).await {
-                Ok(hello) => Item::Answered {
+            let answered = greeting::answer(identity, shared.tls.as_ref(), socket, admit).await;
+            let item = match answered {
+                Ok((hello, stream)) => Item::Answered {
                     hello,
-                    socket,
+                    stream,
                     place,
                 },
                 Err(error) => Item::Failed {

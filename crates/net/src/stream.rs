@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - bytes leave in the order in which they were queued, each once;
-//! - a write that is tried never waits.
+//! - a write that is tried never waits;
+//! - where there is TLS, nothing leaves, and nothing is handed on, that is not sealed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,20 +20,24 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::limits::{PROBES_MAX, WRITE_PARTS_MAX};
+use crate::limits::{PROBES_MAX, SEAL_BYTES_MAX, WRITE_PARTS_MAX};
+use crate::sealing::Sealing;
 
 /// A connection and what waits to be sent over it.
 pub(crate) struct Stream {
     socket: TcpStream,
     queue: RefCell<Queue>,
+    /// Where what is sent is sealed, and what comes opened.
+    sealing: Option<RefCell<Sealing>>,
     /// Somebody tried to write, and the kernel had no room.
     stalled: Notify,
     /// The connection is to be closed once the queue is sent.
     closing: Notify,
 }
 
+/// Parts that wait, and how many bytes they have.
 #[derive(Default)]
-struct Queue {
+pub(crate) struct Queue {
     parts: VecDeque<Bytes>,
     bytes: usize,
 }
@@ -63,23 +68,37 @@ impl Stream {
         Ok(Self {
             socket,
             queue: RefCell::default(),
+            sealing: None,
             stalled: Notify::new(),
             closing: Notify::new(),
         })
     }
 
+    /// From here on what is sent is sealed, and what comes is opened.
+    pub(crate) fn seal(&mut self, sealing: Sealing) {
+        self.sealing = Some(RefCell::new(sealing));
+    }
+
+    /// Whether there is TLS.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealing.is_some()
+    }
+
+    /// The socket, for what is set on it.
+    pub(crate) fn socket(&self) -> SockRef<'_> {
+        SockRef::from(&self.socket)
+    }
+
     /// Bytes that wait to be sent.
     pub(crate) fn queued(&self) -> usize {
-        self.queue.borrow().bytes
+        let sealed = self.sealing.as_ref();
+        let sealed = sealed.map_or(0, |sealing| sealing.borrow().sealed.bytes());
+        self.queue.borrow().bytes + sealed
     }
 
     /// Adds parts to what waits.
     pub(crate) fn queue(&self, parts: impl IntoIterator<Item = Bytes>) {
-        let mut queue = self.queue.borrow_mut();
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            queue.bytes += part.len();
-            queue.parts.push_back(part);
-        }
+        self.queue.borrow_mut().extend(parts);
     }
 
     /// Gives the kernel what it takes now, and says how many bytes. What it does not take is sent
@@ -89,6 +108,23 @@ impl Stream {
     /// The connection is broken.
     pub(crate) fn write(&self) -> io::Result<usize> {
         let mut queue = self.queue.borrow_mut();
+        let Some(sealing) = &self.sealing else {
+            return Ok(self.write_parts(&mut queue)?.0);
+        };
+        let sealing = &mut *sealing.borrow_mut();
+        let mut written = 0;
+        loop {
+            sealing.seal(&mut queue, SEAL_BYTES_MAX)?;
+            let (count, is_all) = self.write_parts(&mut sealing.sealed)?;
+            written += count;
+            if !is_all || queue.bytes == 0 {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// Gives the kernel what it takes of these parts; how many bytes, and whether that was all.
+    fn write_parts(&self, queue: &mut Queue) -> io::Result<(usize, bool)> {
         let mut written = 0;
         while queue.bytes > 0 {
             let mut slices = [IoSlice::new(&[]); WRITE_PARTS_MAX];
@@ -105,13 +141,13 @@ impl Stream {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.stalled.notify_one();
-                    break;
+                    return Ok((written, false));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(written)
+        Ok((written, true))
     }
 
     /// Sends, whenever a write has stalled, what waits; tells `sent` of every write. Ends only
@@ -130,6 +166,11 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub(crate) async fn readable(&self) -> io::Result<()> {
+        if let Some(sealing) = &self.sealing
+            && sealing.borrow().is_ready()
+        {
+            return Ok(());
+        }
         self.socket.readable().await
     }
 
@@ -141,6 +182,9 @@ impl Stream {
     pub(crate) fn read(&self, buffer: &mut impl BufMut) -> io::Result<Option<usize>> {
         let room = buffer.remaining_mut();
         assert!(room > 0, "nothing is read into nothing");
+        if let Some(sealing) = &self.sealing {
+            return self.read_sealed(&mut sealing.borrow_mut(), buffer);
+        }
         match self.socket.try_read_buf(buffer) {
             Ok(count) => {
                 if count < room {
@@ -151,6 +195,43 @@ impl Stream {
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same, of what is sealed: asks the kernel once, when there is no whole record any more.
+    fn read_sealed(
+        &self,
+        sealing: &mut Sealing,
+        buffer: &mut impl BufMut,
+    ) -> io::Result<Option<usize>> {
+        let mut has_asked = false;
+        let mut taken = 0;
+        loop {
+            taken += sealing.take(buffer);
+            if !buffer.has_remaining_mut() || sealing.is_ended() {
+                return Ok(Some(taken));
+            }
+            if sealing.open()? {
+                continue;
+            }
+            if std::mem::replace(&mut has_asked, true) {
+                break;
+            }
+            let room = sealing.room();
+            let length = room.len();
+            match self.socket.try_read(room) {
+                Ok(0) if taken == 0 => return Ok(Some(0)),
+                Ok(0) => break,
+                Ok(count) => {
+                    if count < length {
+                        self.rest();
+                    }
+                    sealing.came(count);
+                }
+                Err(error) if is_passing(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((taken > 0).then_some(taken))
     }
 
     /// All that was there has been read: the runtime learns so without asking the kernel once more. What comes from now on wakes
@@ -177,6 +258,12 @@ impl Stream {
         if self.send_queued(&mut sent).await.is_err() {
             return;
         }
+        if let Some(sealing) = &self.sealing {
+            let sealed = sealing.borrow_mut().seal_end();
+            if sealed.is_err() || self.send_queued(&mut sent).await.is_err() {
+                return;
+            }
+        }
         if SockRef::from(&self.socket)
             .shutdown(Shutdown::Write)
             .is_err()
@@ -201,7 +288,10 @@ impl Stream {
     }
 
     /// Sends until nothing waits.
-    async fn send_queued(&self, sent: &mut impl FnMut(usize)) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) async fn send_queued(&self, sent: &mut impl FnMut(usize)) -> io::Result<()> {
         while self.queued() > 0 {
             self.socket.writable().await?;
             match self.write()? {
@@ -214,8 +304,17 @@ impl Stream {
 }
 
 impl Queue {
-    fn advance(&mut self, mut count: usize) {
-        assert!(count <= self.bytes, "the kernel takes what it was given");
+    /// What waits, in order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Bytes> {
+        self.parts.iter()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.bytes, "no more is taken than there is");
         self.bytes -= count;
         while count > 0 {
             let front = self.parts.front_mut().expect("the parts hold the bytes");
@@ -225,6 +324,15 @@ impl Queue {
             }
             count -= front.len();
             self.parts.pop_front();
+        }
+    }
+}
+
+impl Extend<Bytes> for Queue {
+    fn extend<T: IntoIterator<Item = Bytes>>(&mut self, parts: T) {
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            self.bytes += part.len();
+            self.parts.push_back(part);
         }
     }
 }

@@ -14,14 +14,20 @@ use holdfast_wire::{
     FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, Message, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode,
     hello_from_frame, hello_to_frame,
 };
-use support::{CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, within};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use support::{
+    CLUSTER, TestNode, TestOptions, both, control_message, credentials, data_message, is_secure,
+    pair, run, within,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const QUIET: Duration = Duration::from_millis(300);
 
 /// A peer made by hand: one lane of it.
-struct HandLane(TcpStream);
+struct HandLane(Box<dyn Socket>);
+
+trait Socket: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Socket for T {}
 
 fn hello(lane: Lane, incarnation: u64, link: u64) -> Hello {
     Hello {
@@ -38,7 +44,11 @@ fn hello(lane: Lane, incarnation: u64, link: u64) -> Hello {
 
 impl HandLane {
     async fn connect(to: SocketAddr) -> Self {
-        Self(TcpStream::connect(to).await.unwrap())
+        let socket = TcpStream::connect(to).await.unwrap();
+        if is_secure() {
+            return Self(Box::new(credentials::ours().connect(1, socket).await));
+        }
+        Self(Box::new(socket))
     }
 
     async fn say(&mut self, hello: &Hello) {
@@ -85,7 +95,7 @@ fn node_two() -> TestNode {
 
 #[test]
 fn both_ends_come_up_and_keep_the_order_of_each_lane() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         for number in 1..=500 {
             one.send(2, link_one, data_message(number, 4096));
@@ -118,7 +128,7 @@ fn both_ends_come_up_and_keep_the_order_of_each_lane() {
 
 #[test]
 fn the_greatest_messages_pass() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         for number in 1..=20 {
             one.send(2, link_one, data_message(number, PAYLOAD_BYTES_MAX));
@@ -140,7 +150,7 @@ fn the_greatest_messages_pass() {
 
 #[test]
 fn a_reset_link_goes_down_at_both_ends_and_comes_back() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         two.network.peer_command(PeerCommand::Reset {
             peer: NodeId(1),
@@ -164,7 +174,7 @@ fn a_reset_link_goes_down_at_both_ends_and_comes_back() {
 
 #[test]
 fn a_node_that_was_started_anew_replaces_its_former_link() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         let mut again = TestNode::with(1, 2, &TestOptions::default());
         again.connect(2, two.peers);
@@ -186,7 +196,7 @@ fn a_node_that_was_started_anew_replaces_its_former_link() {
 
 #[test]
 fn a_peer_that_is_late_is_met_and_a_lost_one_met_again() {
-    run(async {
+    both(|| async {
         let absent = TestNode::closed(2, &TestOptions::default());
         let address = absent.peers;
         let mut one = TestNode::open(1);
@@ -211,7 +221,7 @@ fn a_peer_that_is_late_is_met_and_a_lost_one_met_again() {
 
 #[test]
 fn a_peer_that_has_moved_is_found() {
-    run(async {
+    both(|| async {
         let mut one = TestNode::open(1);
         let nowhere = TestNode::closed(2, &TestOptions::default());
         one.connect(2, nowhere.peers);
@@ -230,7 +240,7 @@ fn a_peer_that_has_moved_is_found() {
 
 #[test]
 fn a_forgotten_peer_is_gone() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         two.network
             .peer_command(PeerCommand::Forget { peer: NodeId(1) });
@@ -243,7 +253,7 @@ fn a_forgotten_peer_is_gone() {
 
 #[test]
 fn a_link_needs_both_lanes() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let control = HandLane::greeted(two.peers, &hello(Lane::Control, 1, 1)).await;
         two.silent(QUIET).await;
@@ -257,7 +267,7 @@ fn a_link_needs_both_lanes() {
 
 #[test]
 fn lanes_of_different_links_do_not_make_one() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let _control = HandLane::greeted(two.peers, &hello(Lane::Control, 1, 1)).await;
         let _data = HandLane::greeted(two.peers, &hello(Lane::Data, 1, 2)).await;
@@ -272,7 +282,7 @@ fn lanes_of_different_links_do_not_make_one() {
 
 #[test]
 fn an_older_hello_does_not_replace_a_link() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let _control = HandLane::greeted(two.peers, &hello(Lane::Control, 2, 5)).await;
         let _data = HandLane::greeted(two.peers, &hello(Lane::Data, 2, 5)).await;
@@ -300,7 +310,7 @@ fn an_older_hello_does_not_replace_a_link() {
 
 #[test]
 fn wrong_greetings_are_refused() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let right = hello(Lane::Control, 1, 1);
         // Who is in the wrong place is told what place this is.
@@ -336,7 +346,7 @@ fn wrong_greetings_are_refused() {
 
 #[test]
 fn nodes_of_different_clusters_do_not_meet() {
-    run(async {
+    both(|| async {
         let mut one = TestNode::open(1);
         let other = TestOptions {
             cluster: ClusterId(8),
@@ -352,7 +362,7 @@ fn nodes_of_different_clusters_do_not_meet() {
 
 #[test]
 fn garbage_instead_of_a_greeting_is_refused() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let mut long = hello_to_frame(&hello(Lane::Control, 1, 1)).concat();
         // A frame of the greatest length, well formed as far as its header goes.
@@ -377,7 +387,7 @@ fn garbage_instead_of_a_greeting_is_refused() {
 
 #[test]
 fn a_peer_of_another_version_learns_which_version_is_here() {
-    run(async {
+    both(|| async {
         let two = node_two();
         let mut frame = hello_to_frame(&hello(Lane::Control, 1, 1)).concat();
         frame[4] = u8::try_from(WIRE_VERSION + 1).unwrap();
@@ -399,7 +409,7 @@ fn a_peer_of_an_older_version_is_spoken_to_in_that() {
         one.connect(2, listener.local_addr().unwrap());
         let mut lanes = Vec::new();
         while lanes.len() < 2 {
-            let mut lane = HandLane(within(listener.accept()).await.unwrap().0);
+            let mut lane = HandLane(Box::new(within(listener.accept()).await.unwrap().0));
             let mut header = [0; FRAME_HEADER_BYTES];
             within(lane.0.read_exact(&mut header)).await.unwrap();
             let header = FrameHeader::parse(&header).unwrap();
@@ -430,7 +440,7 @@ fn a_peer_of_an_older_version_is_spoken_to_in_that() {
 
 #[test]
 fn peers_speak_the_newest_version_that_both_know() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         for version in [1, WIRE_VERSION] {
             let link = u64::from(version);
@@ -455,7 +465,7 @@ fn peers_speak_the_newest_version_that_both_know() {
 
 #[test]
 fn garbage_on_a_link_takes_it_down_after_what_came_whole() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let whole = encode(&data_message(1, 100)).concat();
         let mut flipped = encode(&data_message(2, 100)).concat();
@@ -477,7 +487,7 @@ fn garbage_on_a_link_takes_it_down_after_what_came_whole() {
 
 #[test]
 fn frames_may_come_in_any_pieces() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let _control = HandLane::greeted(two.peers, &hello(Lane::Control, 1, 1)).await;
         let mut data = HandLane::greeted(two.peers, &hello(Lane::Data, 1, 1)).await;
@@ -508,7 +518,7 @@ fn frames_may_come_in_any_pieces() {
 
 #[test]
 fn a_peer_that_does_not_read_is_cut_off_and_does_not_hold_up_heartbeats() {
-    run(async {
+    both(|| async {
         let mut two = node_two();
         let mut control = HandLane::greeted(two.peers, &hello(Lane::Control, 1, 1)).await;
         let _data = HandLane::greeted(two.peers, &hello(Lane::Data, 1, 1)).await;
@@ -555,7 +565,7 @@ fn connections_that_do_not_greet_are_bounded() {
 
 #[test]
 fn the_last_words_arrive() {
-    run(async {
+    both(|| async {
         let (mut one, link_one, mut two, link_two) = pair().await;
         for number in 1..=20 {
             one.send(2, link_one, data_message(number, PAYLOAD_BYTES_MAX));

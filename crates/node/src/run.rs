@@ -117,6 +117,7 @@ fn run_logged<A: Api>(
         cluster: config.cluster,
         node: config.node,
         peers,
+        tls: security.as_ref().map(Security::between_peers),
         portals: vec![portal],
         connections_max: portal_limits.connections_max,
     });

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_seal::{KEY_FILE, Seal};
 use holdfast_tls::{
-    AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, Renewal, Subject,
+    AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, PeerTls, Renewal,
+    Subject,
 };
 use tokio::time::sleep;
 
@@ -66,6 +67,10 @@ impl Security {
 
     pub(crate) fn acceptor(&self) -> Acceptor {
         Acceptor::new(&self.credentials)
+    }
+
+    pub(crate) fn between_peers(&self) -> PeerTls {
+        PeerTls::new(&self.credentials)
     }
 
     pub(crate) fn connector(&self) -> Connector {

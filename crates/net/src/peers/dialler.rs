@@ -80,7 +80,7 @@ async fn run(
         wait = (wait * 2).clamp(REDIAL_WAIT_MIN, REDIAL_WAIT_MAX);
         let link = shared.link_nonce.get() + 1;
         shared.link_nonce.set(link);
-        match dial(identity, peer, &address, link).await {
+        match dial(identity, shared.tls.as_ref(), peer, &address, link).await {
             Ok(greeted) => {
                 let up = Instant::now();
                 shared.inbox.push(Item::Dialled { peer, greeted }, 0);

@@ -5,12 +5,15 @@
 //! - the dialling side offers the newest version that it speaks, and another one to a peer whose
 //!   answer says that it knows only that;
 //! - who greets wrongly learns whom it has reached, if it speaks the protocol at all, so that both
-//!   ends can tell their people what is wrong.
+//!   ends can tell their people what is wrong; so does who comes with TLS where there is none, and without it where there is;
+//! - where there is TLS, a hello is believed only from the node whose certificate was shown.
 
 use std::io;
+use std::rc::Rc;
 
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
-use holdfast_stdx::Bytes;
+use holdfast_stdx::{BufMut, Bytes};
+use holdfast_tls::{Handshake, HandshakeError, NOT_TLS, PeerTls, Secured, is_tls};
 use holdfast_wire::{
     FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, WIRE_VERSION, WireError, hello_from_frame,
     hello_to_frame,
@@ -20,7 +23,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use crate::limits::{CONNECT_TIME_MAX, CONTROL_KERNEL_BYTES, GREETING_TIME_MAX, HELLO_BYTES_MAX};
+use crate::limits::{
+    CONNECT_TIME_MAX, CONTROL_KERNEL_BYTES, GREETING_TIME_MAX, HANDSHAKE_READ_BYTES,
+    HELLO_BYTES_MAX, LINK_PROBE, LINK_UNANSWERED_MAX,
+};
+use crate::sealing::Sealing;
+use crate::stream::{Patience, Stream};
 
 /// Who this node is to others.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +97,25 @@ pub(crate) enum GreetingError {
     Answer,
     #[error("{0} connects, which this node knows nothing of")]
     Stranger(NodeId),
+    #[error("{said} connects with the certificate of {shown}")]
+    Impostor { said: NodeId, shown: NodeId },
+    #[error("{0}")]
+    Handshake(HandshakeError),
+    #[error("{0}")]
+    Sealed(io::Error),
+    #[error(
+        "it does not speak TLS, and this node does: give both nodes credentials, or take TLS from both (docs/security.md)"
+    )]
+    WithoutTls,
+    #[error(
+        "it speaks TLS, and this node does not (`security.off`): give both nodes credentials, or take TLS from both \
+         (docs/security.md)"
+    )]
+    WithTls,
+    #[error(
+        "it closed the connection in the handshake of TLS: its log says why, unless it is a node without TLS"
+    )]
+    ClosedHandshake,
     #[error("{0} connects, although this node has the lower number and should")]
     Direction(NodeId),
 }
@@ -98,7 +125,12 @@ impl GreetingError {
     pub(crate) fn is_lasting(&self) -> bool {
         !matches!(
             self,
-            Self::Socket(_) | Self::Time | Self::Closed | Self::Stranger(_) | Self::Newer(_)
+            Self::Socket(_)
+                | Self::Time
+                | Self::Closed
+                | Self::ClosedHandshake
+                | Self::Stranger(_)
+                | Self::Newer(_)
         )
     }
 }
@@ -106,18 +138,19 @@ impl GreetingError {
 /// Both lanes, greeted, and who is at the other end.
 pub(crate) struct Greeted {
     pub(crate) hello: Hello,
-    pub(crate) control: TcpStream,
-    pub(crate) data: TcpStream,
+    pub(crate) control: Rc<Stream>,
+    pub(crate) data: Rc<Stream>,
 }
 
 /// Connects both lanes to `peer` and greets it.
 pub(crate) async fn dial(
     identity: Identity,
+    tls: Option<&PeerTls>,
     peer: NodeId,
     address: &str,
     link: u64,
 ) -> Result<Greeted, GreetingError> {
-    let lane = |lane| greet(identity, peer, address, link, lane);
+    let lane = |lane| greet(identity, tls, (peer, address), link, lane);
     let (control, data) = tokio::try_join!(lane(Lane::Control), lane(Lane::Data))?;
     let (hello, other) = (control.1, data.1);
     let speaker = |hello: &Hello| (hello.store, hello.incarnation, hello.version);
@@ -135,18 +168,28 @@ pub(crate) async fn dial(
 /// Connects one lane to `peer` and greets it, in the newest version that both speak.
 async fn greet(
     identity: Identity,
-    peer: NodeId,
-    address: &str,
+    tls: Option<&PeerTls>,
+    (peer, address): (NodeId, &str),
     link: u64,
     lane: Lane,
-) -> Result<(TcpStream, Hello), GreetingError> {
+) -> Result<(Rc<Stream>, Hello), GreetingError> {
     let mut version = WIRE_VERSION;
     loop {
-        let mut socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
+        let socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
             .await
             .map_err(|_| GreetingError::Time)??;
         let hello = identity.hello(peer, link, lane, version);
-        let answer = timeout(GREETING_TIME_MAX, ask(&mut socket, &hello))
+        let asked = async {
+            let (stream, shown) = secure(socket, tls.map(PeerTls::dial)).await?;
+            if let Some(found) = shown
+                && found != peer
+            {
+                return Err(GreetingError::Speaker { found });
+            }
+            let answer = ask(&stream, &hello).await?;
+            Ok((stream, answer))
+        };
+        let (stream, answer) = timeout(GREETING_TIME_MAX, asked)
             .await
             .map_err(|_| GreetingError::Time)??;
         if answer.version < version {
@@ -161,33 +204,38 @@ async fn greet(
         if (answer.link, answer.lane, answer.version) != (link, lane, version) {
             return Err(GreetingError::Answer);
         }
-        return Ok((socket, answer));
+        return Ok((stream, answer));
     }
 }
 
 /// Hears who connects, and answers. `admit` says whether a node may connect to this one.
 pub(crate) async fn answer(
     identity: Identity,
-    socket: &mut TcpStream,
+    tls: Option<&PeerTls>,
+    socket: TcpStream,
     admit: impl FnOnce(NodeId) -> bool,
-) -> Result<Hello, GreetingError> {
-    let heard = timeout(GREETING_TIME_MAX, hear(socket))
+) -> Result<(Hello, Rc<Stream>), GreetingError> {
+    let heard = async {
+        let (stream, shown) = secure(socket, tls.map(PeerTls::answer)).await?;
+        let heard = hear(&stream).await;
+        Ok::<_, GreetingError>((stream, shown, heard))
+    };
+    let (stream, shown, heard) = timeout(GREETING_TIME_MAX, heard)
         .await
-        .map_err(|_| GreetingError::Time)?;
+        .map_err(|_| GreetingError::Time)??;
     let hello = match heard {
         Ok(hello) => hello,
-        Err(GreetingError::Wire(WireError::Version(theirs))) => {
-            // It cannot be read, but it can read in this one's header which version is here.
-            let ours = identity.hello(NodeId(0), 0, Lane::Control, WIRE_VERSION);
-            drop(say(socket, &ours).await);
-            return Err(if theirs > WIRE_VERSION {
-                GreetingError::Newer(theirs)
-            } else {
-                WireError::Version(theirs).into()
-            });
+        Err(error @ (GreetingError::Wire(WireError::Version(_)) | GreetingError::WithTls)) => {
+            return Err(tell_version(identity, &stream, error).await);
         }
         Err(error) => return Err(error),
     };
+    if let Some(shown) = shown
+        && shown != hello.node
+    {
+        let said = hello.node;
+        return Err(GreetingError::Impostor { said, shown });
+    }
     let checked = identity.check(&hello);
     if checked.is_ok() {
         if hello.node >= identity.node {
@@ -197,12 +245,77 @@ pub(crate) async fn answer(
             return Err(GreetingError::Stranger(hello.node));
         }
     }
-    set_buffers(&*socket, hello.lane)?;
+    set_buffers(stream.socket(), hello.lane)?;
     let ours = identity.hello(hello.node, hello.link, hello.lane, hello.version);
-    timeout(GREETING_TIME_MAX, say(socket, &ours))
+    timeout(GREETING_TIME_MAX, say(&stream, &ours))
         .await
         .map_err(|_| GreetingError::Time)??;
-    checked.map(|()| hello)
+    checked.map(|()| (hello, stream))
+}
+
+/// Who came cannot be read, but it can read in this one's header which version is here, and that there is no TLS.
+async fn tell_version(identity: Identity, stream: &Stream, error: GreetingError) -> GreetingError {
+    // A socket that is closed with unread bytes takes back what the other end has not read yet.
+    drop(stream.read(&mut (&mut Vec::new()).limit(HANDSHAKE_READ_BYTES)));
+    let ours = identity.hello(NodeId(0), 0, Lane::Control, WIRE_VERSION);
+    drop(timeout(GREETING_TIME_MAX, say(stream, &ours)).await);
+    match error {
+        GreetingError::Wire(WireError::Version(theirs)) if theirs > WIRE_VERSION => {
+            GreetingError::Newer(theirs)
+        }
+        error => error,
+    }
+}
+
+/// Shakes hands, if there is TLS; who then has shown its certificate.
+async fn secure(
+    mut socket: TcpStream,
+    handshake: Option<Handshake>,
+) -> Result<(Rc<Stream>, Option<NodeId>), GreetingError> {
+    let secured = match handshake {
+        Some(handshake) => Some(shake(&mut socket, handshake).await?),
+        None => None,
+    };
+    let patience = Patience {
+        unanswered: LINK_UNANSWERED_MAX,
+        probe: LINK_PROBE,
+    };
+    let mut stream = Stream::new(socket, patience)?;
+    let node = secured.as_ref().map(|secured| secured.node);
+    if let Some(secured) = secured {
+        stream.seal(Sealing::new(secured));
+    }
+    Ok((Rc::new(stream), node))
+}
+
+async fn shake(socket: &mut TcpStream, mut handshake: Handshake) -> Result<Secured, GreetingError> {
+    let mut came = [0; HANDSHAKE_READ_BYTES];
+    let mut count = 0;
+    loop {
+        let advanced = handshake.advance(&came[..count]);
+        let said = match &advanced {
+            Err(HandshakeError::Plain) => NOT_TLS.to_vec(),
+            _ => handshake.take_outgoing(),
+        };
+        let sent = socket.write_all(&said).await;
+        match advanced {
+            Ok(true) => {
+                sent?;
+                return handshake.finish().map_err(GreetingError::Handshake);
+            }
+            Ok(false) => sent?,
+            Err(HandshakeError::Plain) => return Err(GreetingError::WithoutTls),
+            Err(error) => return Err(GreetingError::Handshake(error)),
+        }
+        count = match socket.read(&mut came).await {
+            Ok(0) => return Err(GreetingError::ClosedHandshake),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                return Err(GreetingError::ClosedHandshake);
+            }
+            Err(error) => return Err(error.into()),
+        };
+    }
 }
 
 async fn connect(address: &str, lane: Lane) -> io::Result<TcpStream> {
@@ -234,32 +347,51 @@ fn set_buffers<'a>(socket: impl Into<SockRef<'a>>, lane: Lane) -> io::Result<()>
     Ok(())
 }
 
-async fn ask(socket: &mut TcpStream, hello: &Hello) -> Result<Hello, GreetingError> {
-    say(socket, hello).await?;
-    hear(socket).await
+async fn ask(stream: &Stream, hello: &Hello) -> Result<Hello, GreetingError> {
+    say(stream, hello).await?;
+    hear(stream).await
 }
 
-async fn say(socket: &mut TcpStream, hello: &Hello) -> io::Result<()> {
-    let frame: Vec<u8> = hello_to_frame(hello).concat();
-    socket.write_all(&frame).await
+async fn say(stream: &Stream, hello: &Hello) -> io::Result<()> {
+    stream.queue(hello_to_frame(hello));
+    stream.send_queued(&mut |_| ()).await
 }
 
-async fn hear(socket: &mut TcpStream) -> Result<Hello, GreetingError> {
-    let mut header = [0; FRAME_HEADER_BYTES];
-    read_exact(socket, &mut header).await?;
-    let header = FrameHeader::parse(&header)?;
+async fn hear(stream: &Stream) -> Result<Hello, GreetingError> {
+    let mut header = Vec::new();
+    let read = read_exact(stream, &mut header, FRAME_HEADER_BYTES).await;
+    if !stream.is_sealed() && is_tls(&header) {
+        return Err(GreetingError::WithTls);
+    }
+    read?;
+    let header = header.first_chunk().expect("it was read whole");
+    let header = FrameHeader::parse(header)?;
     if header.rest_length() > HELLO_BYTES_MAX {
         return Err(WireError::TooLong.into());
     }
-    let mut rest = vec![0; header.rest_length()];
-    read_exact(socket, &mut rest).await?;
+    let mut rest = Vec::new();
+    read_exact(stream, &mut rest, header.rest_length()).await?;
     Ok(hello_from_frame(&header, &Bytes::from(rest))?)
 }
 
-async fn read_exact(socket: &mut TcpStream, bytes: &mut [u8]) -> Result<(), GreetingError> {
-    match socket.read_exact(bytes).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(GreetingError::Closed),
-        Err(error) => Err(error.into()),
+/// Reads so many bytes, and what there is of them if there are fewer.
+async fn read_exact(
+    stream: &Stream,
+    bytes: &mut Vec<u8>,
+    length: usize,
+) -> Result<(), GreetingError> {
+    while bytes.len() < length {
+        stream.readable().await?;
+        let missing = length - bytes.len();
+        match stream.read(&mut (&mut *bytes).limit(missing)) {
+            Ok(Some(0)) => return Err(GreetingError::Closed),
+            Ok(_) => {}
+            // What came is not what TLS allows, or says that this node is not trusted.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(GreetingError::Sealed(error));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }

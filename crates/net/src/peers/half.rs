@@ -3,24 +3,24 @@
 use std::rc::Rc;
 
 use holdfast_wire::Hello;
-use tokio::net::TcpStream;
 
 use super::{Item, Shared};
 use crate::accept::Place;
 use crate::limits::GREETING_TIME_MAX;
+use crate::stream::Stream;
 use crate::task::Task;
 
 /// One greeted lane. It takes a place among the connections that are not greeted yet.
 pub(crate) struct Half {
     pub(crate) hello: Hello,
-    pub(crate) socket: TcpStream,
+    pub(crate) stream: Rc<Stream>,
     _place: Place,
     _expiry: Task,
 }
 
 impl Half {
     /// Waits for the other lane, for a while.
-    pub(crate) fn new(hello: Hello, socket: TcpStream, place: Place, shared: &Rc<Shared>) -> Self {
+    pub(crate) fn new(hello: Hello, stream: Rc<Stream>, place: Place, shared: &Rc<Shared>) -> Self {
         let shared = Rc::clone(shared);
         let expiry = Task::start(async move {
             tokio::time::sleep(GREETING_TIME_MAX).await;
@@ -28,7 +28,7 @@ impl Half {
         });
         Self {
             hello,
-            socket,
+            stream,
             _place: place,
             _expiry: expiry,
         }

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,9 +12,12 @@ use holdfast_engine::{Event, LinkId, PeerCommand, PeerEvent, PortalEvent};
 use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId, VolumeId};
 use holdfast_net::{Listener, Network, NetworkConfig};
 use holdfast_stdx::{Bytes, Instant};
+use holdfast_tls::PeerTls;
 use holdfast_wire::{Forward, ForwardKind, Message, Query};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::time::timeout;
+
+pub(crate) mod credentials;
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,6 +30,30 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
         .build_local(LocalOptions::default())
         .unwrap();
     runtime.block_on(within(future))
+}
+
+thread_local! {
+    /// Whether nodes have credentials, in this test, now.
+    static SECURE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether nodes have credentials.
+pub(crate) fn is_secure() -> bool {
+    SECURE.get()
+}
+
+/// Runs a test between nodes without credentials, and again between nodes that have them.
+pub(crate) fn both<F: Future>(test: impl Fn() -> F) {
+    for secure in [false, true] {
+        SECURE.set(secure);
+        run(test());
+    }
+}
+
+/// Runs a test between nodes with credentials.
+pub(crate) fn secure<F: Future>(future: F) -> F::Output {
+    SECURE.set(true);
+    run(future)
 }
 
 /// Panics if it takes too long.
@@ -45,6 +73,8 @@ pub(crate) struct TestOptions {
     pub(crate) cluster: ClusterId,
     pub(crate) connections_max: usize,
     pub(crate) peers: SocketAddr,
+    /// In place of what the test has.
+    pub(crate) tls: Option<Option<PeerTls>>,
 }
 
 impl Default for TestOptions {
@@ -53,6 +83,7 @@ impl Default for TestOptions {
             cluster: CLUSTER,
             connections_max: 8,
             peers: any_port(),
+            tls: None,
         }
     }
 }
@@ -66,11 +97,14 @@ impl TestNode {
         let peers = Listener::bind(options.peers).unwrap();
         let portal = Listener::bind(any_port()).unwrap();
         let (peer_address, portal_address) = (peers.address(), portal.address());
+        let own = || is_secure().then(|| credentials::ours().tls(node));
+        let tls = options.tls.clone().unwrap_or_else(own);
         let network = Network::new(NetworkConfig {
             cluster: options.cluster,
             node: NodeId(node),
             peers,
             portals: vec![portal],
+            tls,
             connections_max: options.connections_max,
         });
         Self {

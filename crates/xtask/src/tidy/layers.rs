@@ -53,7 +53,7 @@ const TABLE: &[Row] = &[
     ),
     row("control", Kind::Pure, &["model"]),
     row("disk", Kind::Io, &["history"]),
-    row("net", Kind::Io, &["engine"]),
+    row("net", Kind::Io, &["engine", "tls"]),
     row("metadata", Kind::Io, &["model"]),
     row("tls", Kind::Io, &["model"]),
     row("seal", Kind::Io, &["tls"]),

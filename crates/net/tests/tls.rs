@@ -1,0 +1,446 @@
+//! Links between nodes that have credentials: who is let in, what is told of who is not, and that nothing is lost or without a
+//! bound for it. `links.rs` runs over TLS as well.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use holdfast_engine::PeerEvent;
+use holdfast_model::{ClusterId, NodeId};
+use holdfast_tls::{Credentials, NODE_DAYS, PeerTls, Renewal};
+use holdfast_wire::{Lane, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode, hello_to_frame};
+use support::credentials::{DAY, Made, connector, ours, subject};
+use support::{
+    CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, secure, within,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// Whether a line has all of these.
+    fn has(&self, parts: &[&str]) -> bool {
+        let lines = self.0.lock().unwrap();
+        lines
+            .iter()
+            .any(|line| parts.iter().all(|part| line.contains(part)))
+    }
+
+    fn count(&self, part: &str) -> usize {
+        let lines = self.0.lock().unwrap();
+        lines.iter().filter(|line| line.contains(part)).count()
+    }
+
+    fn all(&self) -> String {
+        self.0.lock().unwrap().join("\n")
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let mut message = Message(event.metadata().level().to_string());
+        let level = message.0.clone();
+        event.record(&mut message);
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("{level} {}", message.0));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A node with credentials of its own, or with none.
+fn node(number: u16, tls: Option<PeerTls>) -> TestNode {
+    let options = TestOptions {
+        tls: Some(tls),
+        ..TestOptions::default()
+    };
+    TestNode::with(number, 1, &options)
+}
+
+/// Two nodes that do not come together, and what they say of it.
+fn estranged(one: Option<PeerTls>, two: Option<PeerTls>) -> Log {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    run(async {
+        let (mut one, mut two) = (node(1, one), node(2, two));
+        two.connect(1, one.peers);
+        one.connect(2, two.peers);
+        tokio::join!(one.silent(QUIET), two.silent(QUIET));
+    });
+    log
+}
+
+#[test]
+fn a_node_with_tls_and_one_without_tell_what_is_wrong_on_both_sides() {
+    let wants = "does not speak TLS, and this node does";
+    let has_none = "speaks TLS, and this node does not";
+    // The lower number dials.
+    for (one, two, dials, answers) in [
+        (None, Some(ours().tls(2)), has_none, wants),
+        (Some(ours().tls(1)), None, wants, has_none),
+    ] {
+        let log = estranged(one, two);
+        let text = log.all();
+        assert!(log.has(&["WARN", "(n2)", dials]), "{text}");
+        assert!(log.has(&["WARN", "127.0.0.1", answers]), "{text}");
+        // It is tried again and again, and said once.
+        assert!(log.count(wants) <= 1 && log.count(has_none) <= 1, "{text}");
+    }
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused() {
+    let other = Made::new(CLUSTER);
+    let log = estranged(Some(other.tls(1)), Some(ours().tls(2)));
+    let text = log.all();
+    assert!(
+        log.has(&["WARN", "not of the authority that is trusted here"]),
+        "{text}"
+    );
+    assert!(
+        log.has(&["WARN", "refuses this node's certificate"]),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_refused_whichever_side_has_it() {
+    let long_ago = SystemTime::now() - (u32::try_from(NODE_DAYS).unwrap() + 1) * DAY;
+    for (one, two) in [
+        (ours().tls_of(1, long_ago), ours().tls(2)),
+        (ours().tls(1), ours().tls_of(2, long_ago)),
+    ] {
+        let log = estranged(Some(one), Some(two));
+        let text = log.all();
+        assert!(log.has(&["WARN", "its certificate has expired"]), "{text}");
+        assert!(
+            log.has(&["WARN", "refuses this node's certificate: it has expired"]),
+            "{text}"
+        );
+    }
+}
+
+/// Whoever has the certificate of one node is not another.
+#[test]
+fn a_node_is_who_its_certificate_says() {
+    // Node 1 comes as node 1, with the certificate of node 3.
+    let log = estranged(Some(ours().tls(3)), Some(ours().tls(2)));
+    let text = log.all();
+    assert!(
+        log.has(&["WARN", "n1 connects with the certificate of n3"]),
+        "{text}"
+    );
+    // Node 3 answers where node 2 is dialled.
+    let log = estranged(Some(ours().tls(1)), Some(ours().tls(3)));
+    let text = log.all();
+    assert!(log.has(&["WARN", "(n2)", "n3 answers there"]), "{text}");
+}
+
+#[test]
+fn a_node_of_another_cluster_is_refused() {
+    let other = Made::new(ClusterId(8));
+    let log = estranged(Some(other.tls(1)), Some(ours().tls(2)));
+    assert!(log.has(&["WARN", "not of the authority"]), "{}", log.all());
+}
+
+#[test]
+fn who_has_no_certificate_or_comes_for_something_else_is_refused() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    secure(async {
+        let mut two = TestNode::open(2);
+        two.connect(1, support::any_port());
+        let name = || ServerName::try_from("n2").unwrap();
+        let own = ours().issue(1, SystemTime::now());
+        let socket = TcpStream::connect(two.peers).await.unwrap();
+        let other_use = connector(&own, b"h2").connect(name(), socket).await;
+        assert!(other_use.is_err());
+        let socket = TcpStream::connect(two.peers).await.unwrap();
+        let nobody = holdfast_tls::Connector::of_authority(&own.join("authority.pem")).unwrap();
+        // The certificate is missed when the one who asks believes to be through.
+        let ended = async {
+            let mut stream = nobody.connect("n2", socket).await.unwrap();
+            stream.read_u8().await
+        };
+        assert!(within(ended).await.is_err());
+        two.silent(QUIET).await;
+    });
+    let text = log.all();
+    assert!(log.has(&["WARN", "it has shown no certificate"]), "{text}");
+    assert!(log.has(&["WARN", "not a port for peers"]), "{text}");
+}
+
+#[test]
+fn garbage_and_silence_in_the_handshake_end_the_connection() {
+    secure(async {
+        let mut two = TestNode::open(2);
+        let mut random = vec![22, 3, 1, 0, 200];
+        random.extend((0..200_u8).map(|byte| byte.wrapping_mul(37)));
+        // A record that is longer than any, and a handshake that says that it has 16 MiB.
+        let endless = [22, 3, 1, 0xff, 0xff].repeat(20_000);
+        let large: Vec<u8> = [22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff]
+            .into_iter()
+            .chain([0; 0x4000 - 4])
+            .collect();
+        for garbage in [
+            random,
+            endless,
+            large.repeat(8),
+            b"GET / HTTP/1.1\r\n".repeat(8),
+        ] {
+            let mut socket = TcpStream::connect(two.peers).await.unwrap();
+            // It may be closed before it has taken all.
+            let _ = socket.write_all(&garbage).await;
+            within(ends(&mut socket)).await;
+        }
+        // Half of a handshake, and then nothing.
+        let mut half = TcpStream::connect(two.peers).await.unwrap();
+        half.write_all(&[22, 3, 1, 0, 200, 1]).await.unwrap();
+        two.silent(QUIET).await;
+        within(ends(&mut half)).await;
+        // One that stops behind the handshake.
+        let socket = TcpStream::connect(two.peers).await.unwrap();
+        let mut shaken = ours().connect(1, socket).await;
+        two.silent(QUIET).await;
+        assert!(matches!(
+            within(shaken.read(&mut [0])).await,
+            Ok(0) | Err(_)
+        ));
+    });
+}
+
+/// The other end says what it likes, and closes.
+async fn ends(socket: &mut TcpStream) {
+    let mut said = [0; 4096];
+    while let Ok(1..) = socket.read(&mut said).await {}
+}
+
+#[test]
+fn handshakes_that_stand_still_are_bounded() {
+    secure(async {
+        let mut two = TestNode::open(2);
+        let mut one = TestNode::open(1);
+        let mut silent = Vec::new();
+        for _ in 0..256 {
+            silent.push(TcpStream::connect(two.peers).await.unwrap());
+        }
+        let mut beyond = TcpStream::connect(two.peers).await.unwrap();
+        within(ends(&mut beyond)).await;
+        for socket in &mut silent {
+            within(ends(socket)).await;
+        }
+        // Then others are let in.
+        two.connect(1, one.peers);
+        one.connect(2, two.peers);
+        tokio::join!(one.up(), two.up());
+    });
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_from_then_on_and_links_stay() {
+    run(async {
+        let long_ago = SystemTime::now() - (u32::try_from(NODE_DAYS).unwrap() - 1) * DAY;
+        let own = Credentials::read(&ours().issue(1, long_ago)).unwrap();
+        let before = own.issued();
+        let (mut one, mut two) = (
+            node(1, Some(PeerTls::new(&own))),
+            node(2, Some(ours().tls(2))),
+        );
+        two.connect(1, one.peers);
+        one.connect(2, two.peers);
+        let ((link_one, _), (link_two, _)) = tokio::join!(one.up(), two.up());
+        let renewal = own.renew(&subject(1), SystemTime::now()).unwrap();
+        assert!(matches!(renewal, Renewal::Renewed(_)));
+        one.send(2, link_one, data_message(1, 4096));
+        one.network.flush();
+        assert!(two.message(link_two).await == data_message(1, 4096));
+        // What is shown on a new connection is the new one.
+        let made = connector(&ours().issue(2, SystemTime::now()), b"holdfast/peer");
+        let socket = TcpStream::connect(one.peers).await.unwrap();
+        let name = ServerName::try_from("n1").unwrap();
+        let connecting = made.connect(name, socket);
+        let shown = tokio::select! {
+            stream = connecting => stream.unwrap(),
+            event = one.next() => panic!("{event:?}"),
+        };
+        let shown = shown.get_ref().1.peer_certificates().unwrap()[0].clone();
+        let shown = holdfast_tls::fingerprint(&shown);
+        assert_eq!(shown, own.issued().fingerprint);
+        assert_ne!(shown, before.fingerprint);
+    });
+}
+
+#[test]
+fn large_messages_come_in_order_through_a_slow_reader() {
+    secure(async {
+        let (mut one, link_one, mut two, link_two) = pair().await;
+        let lengths = [
+            PAYLOAD_BYTES_MAX,
+            1,
+            4096,
+            16_384,
+            16_385,
+            262_144,
+            65_536,
+            100_001,
+        ];
+        let message = |number: u64| {
+            let length = lengths[usize::try_from(number).unwrap() % lengths.len()];
+            data_message(number, length)
+        };
+        for number in 0..80 {
+            one.send(2, link_one, message(number));
+        }
+        let sends = async {
+            loop {
+                // A heartbeat goes past all of it.
+                one.send(2, link_one, control_message(7));
+                one.network.flush();
+                tokio::select! {
+                    event = one.next() => panic!("{event:?} at the sender"),
+                    () = tokio::time::sleep(Duration::from_millis(20)) => {}
+                }
+            }
+        };
+        let receives = async {
+            let mut next = 0;
+            while next < 80 {
+                let heard = two.message(link_two).await;
+                if heard.lane() == Lane::Data {
+                    assert!(
+                        heard == message(next),
+                        "message {next} is out of order or changed"
+                    );
+                    next += 1;
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = receives => {}
+            () = sends => {}
+        }
+    });
+}
+
+/// What is seen on the wire is not what is said.
+#[test]
+fn what_is_said_between_nodes_cannot_be_read_on_its_way() {
+    secure(async {
+        let mut two = TestNode::open(2);
+        let between = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut one = TestNode::open(1);
+        two.connect(1, one.peers);
+        one.connect(2, between.local_addr().unwrap());
+        let target = two.peers;
+        let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let taps = Arc::clone(&seen);
+        tokio::task::spawn_local(async move {
+            loop {
+                let (mut near, _) = between.accept().await.unwrap();
+                let mut far = TcpStream::connect(target).await.unwrap();
+                let taps = Arc::clone(&taps);
+                tokio::task::spawn_local(async move {
+                    let (mut a, mut b) = ([0; 4096], [0; 4096]);
+                    loop {
+                        let (count, to, said) = tokio::select! {
+                            Ok(count) = near.read(&mut a) => (count, &mut far, &a),
+                            Ok(count) = far.read(&mut b) => (count, &mut near, &b),
+                        };
+                        if count == 0 {
+                            return;
+                        }
+                        taps.lock().unwrap().extend_from_slice(&said[..count]);
+                        to.write_all(&said[..count]).await.unwrap();
+                    }
+                });
+            }
+        });
+        let ((link_one, _), (link_two, _)) = tokio::join!(one.up(), two.up());
+        let secret = data_message(3, 4096);
+        one.send(2, link_one, secret.clone());
+        one.network.flush();
+        assert!(two.message(link_two).await == secret);
+        let seen = seen.lock().unwrap();
+        assert!(seen.len() > 4096);
+        let frame = encode(&secret).concat();
+        let has = |sought: &[u8]| seen.windows(sought.len()).any(|it| it == sought);
+        assert!(!has(&frame[..16]) && !has(&frame[frame.len() - 64..]) && !has(b"HFWR"));
+    });
+}
+
+/// A record that was changed on its way takes the link down.
+#[test]
+fn a_record_that_was_changed_takes_the_link_down() {
+    secure(async {
+        let mut two = TestNode::open(2);
+        two.connect(1, support::any_port());
+        let mut lanes = Vec::new();
+        for lane in [Lane::Control, Lane::Data] {
+            let socket = TcpStream::connect(two.peers).await.unwrap();
+            let mut stream = ours().connect(1, socket).await;
+            let hello = holdfast_wire::Hello {
+                cluster: CLUSTER,
+                node: NodeId(1),
+                store: holdfast_model::StoreId(1),
+                incarnation: holdfast_model::Incarnation(1),
+                to: NodeId(2),
+                link: 1,
+                lane,
+                version: WIRE_VERSION,
+            };
+            let frame = hello_to_frame(&hello).concat();
+            stream.write_all(&frame).await.unwrap();
+            let mut answer = vec![0; frame.len()];
+            stream.read_exact(&mut answer).await.unwrap();
+            lanes.push(stream);
+        }
+        let (link, _) = two.up().await;
+        // rustls on the other side changes its keys as it likes.
+        let data = &mut lanes[1];
+        for number in 1..=3 {
+            data.write_all(&encode(&data_message(number, 5000)).concat())
+                .await
+                .unwrap();
+            assert!(two.message(link).await == data_message(number, 5000));
+            data.get_mut().1.refresh_traffic_keys().unwrap();
+        }
+        let sealed = [23, 3, 3, 0, 40].into_iter().chain([7; 40]);
+        let sealed: Vec<u8> = sealed.collect();
+        data.get_mut().0.write_all(&sealed).await.unwrap();
+        match two.next_peer().await {
+            PeerEvent::Down { link: ended, .. } => assert_eq!(ended, link),
+            other => panic!("{other:?} where a link should go down"),
+        }
+    });
+}
