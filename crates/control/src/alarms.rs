@@ -10,8 +10,11 @@
 //! - between the two values nothing changes: a value that walks about one of them does not flap;
 //! - a subject of which nothing was observed neither raises nor clears anything.
 
+mod kind;
 #[cfg(test)]
 mod tests;
+
+pub use kind::{AlarmKind, AlarmSeverity, AlarmText};
 
 /// The value at which an alarm is set, the one below which it is cleared, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

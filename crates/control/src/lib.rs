@@ -40,7 +40,10 @@ pub use access::{
     AccessError, AccessOrder, INITIATORS_MAX, SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, change_access,
     put_initiator, remove_initiator, volumes_of,
 };
-pub use alarms::{AlarmChange, AlarmState, HOLD_MAX_MS, Threshold, ThresholdError};
+pub use alarms::{
+    AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, HOLD_MAX_MS, Threshold,
+    ThresholdError,
+};
 pub use creation::{CREATION_KEPT_SECONDS, CREATIONS_MAX, KeyReused, Wish};
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
