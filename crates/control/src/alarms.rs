@@ -5,20 +5,32 @@
 //! brings both.
 //!
 //! Invariants:
-//! - an alarm is raised only when its value was at the set value or above for the whole hold time,
-//!   and cleared only when it was below the clear value for the whole hold time;
+//! - an alarm is raised only when its value was as bad as the set value or worse for the whole hold
+//!   time, and cleared only when it was better than the clear value for the whole hold time;
 //! - between the two values nothing changes: a value that walks about one of them does not flap;
-//! - a subject of which nothing was observed neither raises nor clears anything.
+//! - a subject of which nothing could be seen neither raises nor clears anything.
 
+mod book;
 mod kind;
 #[cfg(test)]
 mod tests;
 
-pub use kind::{AlarmKind, AlarmSeverity, AlarmText};
+pub use book::{AlarmBook, CLEARED_MAX, Moment, Observation, Observations, RAISED_MAX, rule_of};
+pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
 
-/// The value at which an alarm is set, the one below which it is cleared, and for how long.
+/// Which values are bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// High ones.
+    Rising,
+    /// Low ones.
+    Falling,
+}
+
+/// The value at which an alarm is set, the one beyond which it is cleared, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
+    direction: Direction,
     set: u64,
     clear: u64,
     hold_ms: u64,
@@ -27,15 +39,17 @@ pub struct Threshold {
 /// Why a threshold is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
-    /// Nothing is below zero, so that the alarm would never be cleared.
-    #[error("the clear value is 0, below which no value is: give one from 1 on")]
-    NeverClear,
+    /// No value is better than that, so that the alarm would never be cleared.
+    #[error(
+        "no value is better than the clear value {0}, so that the alarm would never be cleared"
+    )]
+    NeverClear(u64),
     /// The alarm would be set and cleared by the same value.
-    #[error("the clear value {clear} is above the set value {set}: give one that is not")]
-    ClearAboveSet {
+    #[error("the clear value {clear} is worse than the set value {set}: give one that is not")]
+    ClearWorseThanSet {
         /// The value that sets the alarm.
         set: u64,
-        /// The value below which it is cleared.
+        /// The value beyond which it is cleared.
         clear: u64,
     },
     /// The alarm would be told of long after it mattered.
@@ -51,26 +65,68 @@ pub enum ThresholdError {
 pub const HOLD_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl Threshold {
-    /// Sets at `set` or above, clears below `clear`, both in the unit of the value; either has to
-    /// hold for `hold_ms` milliseconds, at most [`HOLD_MAX_MS`].
+    /// Sets at `set` or worse, clears at better than `clear`, both in the unit of the value; either has
+    /// to hold for `hold_ms` milliseconds, at most [`HOLD_MAX_MS`].
     ///
     /// # Errors
     /// [`ThresholdError`] if such an alarm could not be cleared, would flap, or would come too late.
-    pub const fn new(set: u64, clear: u64, hold_ms: u64) -> Result<Self, ThresholdError> {
-        if clear == 0 {
-            return Err(ThresholdError::NeverClear);
+    pub const fn new(
+        direction: Direction,
+        set: u64,
+        clear: u64,
+        hold_ms: u64,
+    ) -> Result<Self, ThresholdError> {
+        let (best, is_worse) = match direction {
+            Direction::Rising => (0, clear > set),
+            Direction::Falling => (u64::MAX, clear < set),
+        };
+        if clear == best {
+            return Err(ThresholdError::NeverClear(clear));
         }
-        if clear > set {
-            return Err(ThresholdError::ClearAboveSet { set, clear });
+        if is_worse {
+            return Err(ThresholdError::ClearWorseThanSet { set, clear });
         }
         if hold_ms > HOLD_MAX_MS {
             return Err(ThresholdError::HoldTooLong { hold_ms });
         }
         Ok(Self {
+            direction,
             set,
             clear,
             hold_ms,
         })
+    }
+
+    /// The value that sets the alarm.
+    #[must_use]
+    pub const fn set(self) -> u64 {
+        self.set
+    }
+
+    /// The value beyond which it is cleared.
+    #[must_use]
+    pub const fn clear(self) -> u64 {
+        self.clear
+    }
+
+    /// For how many milliseconds either has to hold.
+    #[must_use]
+    pub const fn hold_ms(self) -> u64 {
+        self.hold_ms
+    }
+
+    const fn sets(self, value: u64) -> bool {
+        match self.direction {
+            Direction::Rising => value >= self.set,
+            Direction::Falling => value <= self.set,
+        }
+    }
+
+    const fn clears(self, value: u64) -> bool {
+        match self.direction {
+            Direction::Rising => value < self.clear,
+            Direction::Falling => value > self.clear,
+        }
     }
 }
 
@@ -80,22 +136,22 @@ pub enum AlarmState {
     /// Nothing is wrong.
     #[default]
     Clear,
-    /// The value is at the set value or above, and has not been for long enough.
+    /// The value is as bad as the set value, and has not been for long enough.
     Rising {
         /// Since when it is.
         since_ms: u64,
     },
     /// The alarm is raised.
     Raised {
-        /// Since when the value was too high.
+        /// Since when the value was bad.
         since_ms: u64,
     },
-    /// The alarm is raised, and the value is below the clear value, not yet for long enough.
+    /// The alarm is raised, and the value is better than the clear value, not yet for long enough.
     Falling {
-        /// Since when the value was too high.
+        /// Since when the value was bad.
         since_ms: u64,
-        /// Since when it is below the clear value.
-        below_ms: u64,
+        /// Since when it is.
+        better_ms: u64,
     },
 }
 
@@ -125,16 +181,19 @@ impl AlarmState {
     ) -> Option<AlarmChange> {
         let was_raised = self.is_raised();
         *self = match *self {
-            Self::Clear | Self::Rising { .. } if value < threshold.set => Self::Clear,
+            Self::Clear | Self::Rising { .. } if !threshold.sets(value) => Self::Clear,
             Self::Clear => rising(now_ms, now_ms, threshold),
             Self::Rising { since_ms } => rising(since_ms, now_ms, threshold),
             Self::Raised { since_ms } | Self::Falling { since_ms, .. }
-                if value >= threshold.clear =>
+                if !threshold.clears(value) =>
             {
                 Self::Raised { since_ms }
             }
             Self::Raised { since_ms } => falling(since_ms, now_ms, now_ms, threshold),
-            Self::Falling { since_ms, below_ms } => falling(since_ms, below_ms, now_ms, threshold),
+            Self::Falling {
+                since_ms,
+                better_ms,
+            } => falling(since_ms, better_ms, now_ms, threshold),
         };
         match (was_raised, self.is_raised()) {
             (false, true) => Some(AlarmChange::Raised),
@@ -152,10 +211,13 @@ const fn rising(since_ms: u64, now_ms: u64, threshold: Threshold) -> AlarmState 
     }
 }
 
-const fn falling(since_ms: u64, below_ms: u64, now_ms: u64, threshold: Threshold) -> AlarmState {
-    if now_ms.saturating_sub(below_ms) >= threshold.hold_ms {
+const fn falling(since_ms: u64, better_ms: u64, now_ms: u64, threshold: Threshold) -> AlarmState {
+    if now_ms.saturating_sub(better_ms) >= threshold.hold_ms {
         AlarmState::Clear
     } else {
-        AlarmState::Falling { since_ms, below_ms }
+        AlarmState::Falling {
+            since_ms,
+            better_ms,
+        }
     }
 }

@@ -41,8 +41,9 @@ pub use access::{
     put_initiator, remove_initiator, volumes_of,
 };
 pub use alarms::{
-    AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, HOLD_MAX_MS, Threshold,
-    ThresholdError,
+    AlarmBook, AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, AlarmUnit,
+    CLEARED_MAX, Direction, HOLD_MAX_MS, Moment, Observation, Observations, RAISED_MAX, Threshold,
+    ThresholdError, rule_of,
 };
 pub use creation::{CREATION_KEPT_SECONDS, CREATIONS_MAX, KeyReused, Wish};
 pub use inventory::{Inventory, InventoryError, Versioned};

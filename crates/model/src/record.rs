@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod access;
+mod alarm;
 mod creation;
 mod deleted;
 mod export;
@@ -26,6 +27,11 @@ mod scrub;
 pub use access::{
     ACCESS_PREFIX, AccessNexus, AccessRecord, Isid, LastChange, Registration, Reservation,
     ReservationKind,
+};
+pub use alarm::{
+    ALARM_RULES_KEY, ALARMS_KEY, Acknowledgement, AlarmEntry, AlarmRule, AlarmRulesRecord,
+    AlarmsRecord, Clearing, MailSecurity, RECEIVERS_KEY, ReceiverRecord, ReceiverWay,
+    ReceiversRecord, Undelivered,
 };
 pub use creation::{CREATIONS_PREFIX, CreationRecord};
 pub use deleted::{DELETED_KEY, DeletedRecord};

@@ -1,9 +1,11 @@
 //! Alarms over values that rise, fall, and walk about their thresholds.
 
-use super::{AlarmChange, AlarmState, HOLD_MAX_MS, Threshold, ThresholdError};
+use super::{AlarmChange, AlarmState, Direction, HOLD_MAX_MS, Threshold, ThresholdError};
+
+use Direction::{Falling, Rising};
 
 fn threshold() -> Threshold {
-    Threshold::new(85, 80, 1000).unwrap()
+    Threshold::new(Rising, 85, 80, 1000).unwrap()
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn a_value_that_walks_about_a_threshold_does_not_flap() {
 
 #[test]
 fn without_a_hold_time_the_first_value_counts() {
-    let at_once = Threshold::new(1, 1, 0).unwrap();
+    let at_once = Threshold::new(Rising, 1, 1, 0).unwrap();
     let mut state = AlarmState::default();
     assert_eq!(state.observe(7, 1, at_once), Some(AlarmChange::Raised));
     assert_eq!(state.observe(8, 0, at_once), Some(AlarmChange::Cleared));
@@ -79,15 +81,34 @@ fn a_clock_that_goes_back_raises_nothing_early() {
 
 #[test]
 fn thresholds_that_cannot_work_are_refused() {
-    assert_eq!(Threshold::new(5, 0, 0), Err(ThresholdError::NeverClear));
     assert_eq!(
-        Threshold::new(5, 6, 0),
-        Err(ThresholdError::ClearAboveSet { set: 5, clear: 6 })
+        Threshold::new(Rising, 5, 0, 0),
+        Err(ThresholdError::NeverClear(0))
+    );
+    assert_eq!(
+        Threshold::new(Rising, 5, 6, 0),
+        Err(ThresholdError::ClearWorseThanSet { set: 5, clear: 6 })
     );
     let hold_ms = HOLD_MAX_MS + 1;
     assert_eq!(
-        Threshold::new(5, 5, hold_ms),
+        Threshold::new(Rising, 5, 5, hold_ms),
         Err(ThresholdError::HoldTooLong { hold_ms })
     );
-    assert!(Threshold::new(5, 5, HOLD_MAX_MS).is_ok());
+    assert!(Threshold::new(Rising, 5, 5, HOLD_MAX_MS).is_ok());
+}
+
+#[test]
+fn what_is_bad_when_it_is_low_is_raised_and_cleared_the_other_way_round() {
+    let days = Threshold::new(Falling, 30, 31, 0).unwrap();
+    let mut state = AlarmState::default();
+    assert_eq!(state.observe(0, 31, days), None);
+    assert_eq!(state.observe(1, 30, days), Some(AlarmChange::Raised));
+    assert_eq!(state.observe(2, 31, days), None);
+    assert_eq!(state.observe(3, 32, days), Some(AlarmChange::Cleared));
+    assert_eq!(
+        Threshold::new(Falling, 30, 29, 0),
+        Err(ThresholdError::ClearWorseThanSet { set: 30, clear: 29 })
+    );
+    let never = Threshold::new(Falling, 30, u64::MAX, 0);
+    assert_eq!(never, Err(ThresholdError::NeverClear(u64::MAX)));
 }

@@ -1,0 +1,337 @@
+//! The alarms that are raised: from what is seen of all subjects, what is put on record.
+//!
+//! Invariants:
+//! - a subject and a kind have one alarm at a time;
+//! - what is over because its subject is gone, or its kind was put off, is cleared at once;
+//! - what another version raised, of a kind that is not known here, is left to that version;
+//! - so many are raised at most, and so many of the past are kept.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use holdfast_model::record::{AlarmEntry, AlarmRulesRecord, AlarmsRecord, Clearing};
+
+use super::{AlarmChange, AlarmKind, AlarmState, Threshold};
+
+/// Alarms that are raised at a time, at most: more say nothing that these do not.
+pub const RAISED_MAX: usize = 1024;
+/// Alarms that are kept when they are over.
+pub const CLEARED_MAX: usize = 256;
+
+/// What is seen of a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The value; none if it cannot be seen now.
+    pub value: Option<u64>,
+    /// What there is to know if that is bad.
+    pub detail: String,
+}
+
+/// What is seen of every subject that there is, by kind. A subject that is not in it is no more.
+pub type Observations = BTreeMap<(AlarmKind, String), Observation>;
+
+/// When something is seen, by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds of a clock that nobody sets: hold times are counted by it.
+    pub steady_ms: u64,
+    /// Milliseconds since 1970 (UTC): what is put on record.
+    pub wall_ms: u64,
+}
+
+/// Where alarms are that are neither raised for good nor cleared for good.
+#[derive(Clone, Debug, Default)]
+pub struct AlarmBook {
+    states: BTreeMap<(AlarmKind, String), AlarmState>,
+}
+
+/// The threshold that is in force for a kind; none if alarms of it are off. A rule that makes no sense, which another
+/// version may have let be, is as none.
+#[must_use]
+pub fn rule_of(rules: &AlarmRulesRecord, kind: AlarmKind) -> Option<Threshold> {
+    let Some(rule) = rules.rules.get(kind.text().code) else {
+        return Some(kind.threshold());
+    };
+    let hold_ms = rule.hold_seconds.saturating_mul(1000);
+    let set = Threshold::new(kind.direction(), rule.set, rule.clear, hold_ms);
+    (!rule.is_off).then(|| set.unwrap_or_else(|_| kind.threshold()))
+}
+
+impl AlarmBook {
+    /// Takes in what is seen. Returns the record as it is then, if that is another one.
+    #[must_use]
+    pub fn observe(
+        &mut self,
+        record: &AlarmsRecord,
+        rules: &AlarmRulesRecord,
+        now: Moment,
+        seen: &Observations,
+    ) -> Option<AlarmsRecord> {
+        let mut then = record.clone();
+        self.end_what_is_gone(&mut then, rules, now, seen);
+        self.states.retain(|key, _| seen.contains_key(key));
+        for ((kind, subject), observation) in seen {
+            let (Some(threshold), Some(value)) = (rule_of(rules, *kind), observation.value) else {
+                continue;
+            };
+            let code = kind.text().code;
+            let place = then
+                .raised
+                .iter()
+                .position(|it| it.kind == code && it.subject == *subject);
+            let key = (*kind, subject.clone());
+            let mut state = match (self.states.get(&key), place) {
+                (Some(state), place) if state.is_raised() == place.is_some() => *state,
+                // Somebody else raised it, or it was cleared there.
+                (_, Some(_)) => AlarmState::Raised {
+                    since_ms: now.steady_ms,
+                },
+                (_, None) => AlarmState::Clear,
+            };
+            let since_ms = match state {
+                AlarmState::Rising { since_ms } => since_ms,
+                _ => now.steady_ms,
+            };
+            match (state.observe(now.steady_ms, value, threshold), place) {
+                (Some(AlarmChange::Raised), _) if then.raised.len() < RAISED_MAX => {
+                    let held = now.steady_ms.saturating_sub(since_ms);
+                    raise(
+                        &mut then,
+                        code,
+                        subject,
+                        observation,
+                        now.wall_ms.saturating_sub(held),
+                    );
+                }
+                // There is no room to put it on record: it is tried again.
+                (Some(AlarmChange::Raised), _) => state = AlarmState::Rising { since_ms },
+                (Some(AlarmChange::Cleared), Some(place)) => clear(&mut then, place, now.wall_ms),
+                (Some(AlarmChange::Cleared) | None, _) => {}
+            }
+            match state {
+                AlarmState::Clear => self.states.remove(&key),
+                state => self.states.insert(key, state),
+            };
+        }
+        (then != *record).then_some(then)
+    }
+
+    fn end_what_is_gone(
+        &self,
+        then: &mut AlarmsRecord,
+        rules: &AlarmRulesRecord,
+        now: Moment,
+        seen: &Observations,
+    ) {
+        let mut place = 0;
+        while let Some(entry) = then.raised.get(place) {
+            let is_over = AlarmKind::of(&entry.kind).is_some_and(|kind| {
+                rule_of(rules, kind).is_none() || !seen.contains_key(&(kind, entry.subject.clone()))
+            });
+            if is_over {
+                clear(then, place, now.wall_ms);
+            } else {
+                place += 1;
+            }
+        }
+    }
+}
+
+fn raise(
+    record: &mut AlarmsRecord,
+    code: &str,
+    subject: &str,
+    observation: &Observation,
+    raised_ms: u64,
+) {
+    record.changes += 1;
+    record.raised.push(AlarmEntry {
+        id: record.changes,
+        kind: code.to_owned(),
+        subject: subject.to_owned(),
+        detail: observation.detail.clone(),
+        raised_ms,
+        cleared: None,
+        acknowledged: None,
+    });
+}
+
+fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
+    record.changes += 1;
+    let mut entry = record.raised.remove(place);
+    entry.cleared = Some(Clearing {
+        change: record.changes,
+        at_ms,
+    });
+    if record.cleared.len() >= CLEARED_MAX {
+        record.cleared.remove(0);
+    }
+    record.cleared.push(entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use holdfast_model::record::AlarmRule;
+
+    use super::*;
+
+    const FULL: AlarmKind = AlarmKind::PoolAlmostFull;
+    const LOST: AlarmKind = AlarmKind::NodeLost;
+
+    fn seen(all: &[(AlarmKind, &str, Option<u64>)]) -> Observations {
+        let all = all.iter().map(|(kind, subject, value)| {
+            let observation = Observation {
+                value: *value,
+                detail: format!("{subject} is at {value:?}"),
+            };
+            ((*kind, (*subject).to_owned()), observation)
+        });
+        all.collect()
+    }
+
+    /// A cluster whose clock goes on by a second with each look.
+    #[derive(Default)]
+    struct Bench {
+        book: AlarmBook,
+        record: AlarmsRecord,
+        rules: AlarmRulesRecord,
+        seconds: u64,
+    }
+
+    impl Bench {
+        fn look(&mut self, all: &[(AlarmKind, &str, Option<u64>)]) -> bool {
+            self.seconds += 1;
+            let now = Moment {
+                steady_ms: self.seconds * 1000,
+                wall_ms: 1_000_000 + self.seconds * 1000,
+            };
+            let then = self
+                .book
+                .observe(&self.record, &self.rules, now, &seen(all));
+            let is_other = then.is_some();
+            self.record = then.unwrap_or_else(|| self.record.clone());
+            is_other
+        }
+
+        fn raised(&self) -> usize {
+            self.record.raised.len()
+        }
+    }
+
+    #[test]
+    fn an_alarm_is_raised_once_and_moves_to_the_past() {
+        let mut bench = Bench::default();
+        assert!(!bench.look(&[(FULL, "node n1", Some(94))]));
+        assert!(bench.look(&[(FULL, "node n1", Some(96))]));
+        let entry = bench.record.raised[0].clone();
+        assert_eq!(
+            (entry.id, &*entry.kind, &*entry.subject),
+            (1, "pool-almost-full", "node n1")
+        );
+        assert_eq!(
+            (entry.raised_ms, &*entry.detail),
+            (1_002_000, "node n1 is at Some(96)")
+        );
+        assert!(!bench.look(&[(FULL, "node n1", Some(97))]));
+        assert!(!bench.look(&[(FULL, "node n1", Some(93))]), "hysteresis");
+        assert!(!bench.look(&[(FULL, "node n1", None)]), "it cannot be seen");
+        assert!(bench.look(&[(FULL, "node n1", Some(92))]));
+        assert_eq!(bench.raised(), 0);
+        let clearing = bench.record.cleared[0].cleared.clone().unwrap();
+        assert_eq!((clearing.change, clearing.at_ms), (2, 1_006_000));
+    }
+
+    #[test]
+    fn since_when_it_is_so_is_on_record_and_not_when_it_was_raised() {
+        let mut bench = Bench::default();
+        for _ in 0..10 {
+            assert!(!bench.look(&[(LOST, "node n1", Some(1))]));
+        }
+        assert!(bench.look(&[(LOST, "node n1", Some(1))]));
+        assert_eq!(bench.record.raised[0].raised_ms, 1_001_000);
+    }
+
+    #[test]
+    fn who_takes_over_raises_nothing_twice_and_clears_what_another_raised() {
+        let mut bench = Bench::default();
+        assert!(bench.look(&[(FULL, "node n1", Some(96))]));
+        bench.book = AlarmBook::default();
+        assert!(!bench.look(&[(FULL, "node n1", Some(96))]));
+        bench.book = AlarmBook::default();
+        assert!(bench.look(&[(FULL, "node n1", Some(10))]));
+        assert_eq!(bench.raised(), 0);
+    }
+
+    #[test]
+    fn what_is_gone_or_put_off_is_over_and_what_is_not_known_stays() {
+        let mut bench = Bench::default();
+        assert!(bench.look(&[(FULL, "node n1", Some(96)), (FULL, "node n2", Some(96))]));
+        let mut newer = bench.record.raised[0].clone();
+        newer.kind = "of-tomorrow".to_owned();
+        bench.record.raised.push(newer);
+        assert!(bench.look(&[(FULL, "node n2", Some(96))]));
+        assert_eq!(bench.raised(), 2);
+        let off = AlarmRule {
+            is_off: true,
+            set: 95,
+            clear: 93,
+            hold_seconds: 0,
+        };
+        bench.rules.rules.insert("pool-almost-full".to_owned(), off);
+        assert!(bench.look(&[(FULL, "node n2", Some(96))]));
+        assert_eq!(bench.record.raised[0].kind, "of-tomorrow");
+        assert!(!bench.look(&[(FULL, "node n2", Some(96))]), "it is off");
+    }
+
+    #[test]
+    fn other_thresholds_are_in_force_and_those_that_make_no_sense_are_not() {
+        let mut rules = AlarmRulesRecord::default();
+        let rule = |set, clear| AlarmRule {
+            is_off: false,
+            set,
+            clear,
+            hold_seconds: 0,
+        };
+        rules
+            .rules
+            .insert("pool-almost-full".to_owned(), rule(50, 40));
+        assert_eq!(rule_of(&rules, FULL).unwrap().set(), 50);
+        rules
+            .rules
+            .insert("pool-almost-full".to_owned(), rule(50, 60));
+        assert_eq!(rule_of(&rules, FULL), Some(FULL.threshold()));
+    }
+
+    #[test]
+    fn neither_what_is_raised_nor_the_past_grows_without_bound() {
+        let mut bench = Bench::default();
+        let names: alloc::vec::Vec<String> = (0..RAISED_MAX + 9)
+            .map(|number| format!("node {number:05}"))
+            .collect();
+        let all = |value| -> alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> {
+            names
+                .iter()
+                .map(|name| (FULL, &**name, Some(value)))
+                .collect()
+        };
+        assert!(bench.look(&all(99)));
+        assert_eq!(bench.raised(), RAISED_MAX);
+        assert!(bench.look(&all(1)));
+        assert_eq!(
+            (bench.raised(), bench.record.cleared.len()),
+            (0, CLEARED_MAX)
+        );
+        assert!(
+            bench.look(&all(99)),
+            "what there was no room for begins as all others"
+        );
+        // When one ends, there is room for another.
+        let mut mixed = all(99);
+        mixed[0].2 = Some(0);
+        assert!(bench.look(&mixed));
+        assert_eq!(bench.raised(), RAISED_MAX);
+    }
+}
