@@ -59,6 +59,7 @@ const TABLE: &[Row] = &[
     row("seal", Kind::Io, &["tls"]),
     row("api", Kind::Io, &["identity", "tls"]),
     row("console", Kind::Io, &[]),
+    row("notify", Kind::Io, &[]),
     row(
         "node",
         Kind::Io,

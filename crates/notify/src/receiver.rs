@@ -1,0 +1,119 @@
+//! Where people are told, and what is refused as such.
+//!
+//! Invariant: nothing that a receiver is made of can end a line of a protocol, and all of it is bounded.
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::webhook::Webhook;
+
+/// Bytes in the PEM of an authority at most: some certificates.
+const AUTHORITY_BYTES_MAX: usize = 64 << 10;
+/// Bytes in a secret at most.
+const SECRET_BYTES_MAX: usize = 512;
+
+/// Where people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    /// A program that is sent JSON over HTTP.
+    Webhook(Webhook),
+}
+
+/// What is wrong with a receiver, and what to give instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiverError {
+    /// No URL of a webhook.
+    #[error(
+        "this is no URL of a webhook: give one such as https://hooks.example/path, in ASCII, without a #fragment"
+    )]
+    Url,
+    /// Who logs in stands in the URL.
+    #[error(
+        "a URL with a user name or password in it is not taken: the receiver knows us by the signature"
+    )]
+    UrlUser,
+    /// A URL that is too long.
+    #[error("the URL is too long: give one of {0} bytes at most")]
+    UrlTooLong(usize),
+    /// A secret that is none.
+    #[error(
+        "the secret is empty, too long, or has control characters: give 1 to {SECRET_BYTES_MAX} bytes of text"
+    )]
+    Secret,
+    /// What is to be trusted is no certificate.
+    #[error(
+        "what is to be trusted is no certificate: give the authority's certificate as PEM (-----BEGIN CERTIFICATE-----), \
+         {AUTHORITY_BYTES_MAX} bytes at most"
+    )]
+    Authority,
+}
+
+impl Receiver {
+    /// Whether messages can be sent there, as far as that can be told without sending one.
+    ///
+    /// # Errors
+    /// [`ReceiverError`], for people.
+    pub fn check(&self) -> Result<(), ReceiverError> {
+        match self {
+            Self::Webhook(webhook) => webhook.check(),
+        }
+    }
+}
+
+/// Checks a secret: some bytes of text.
+pub(crate) fn check_secret(secret: &str) -> Result<(), ReceiverError> {
+    let is_text = !secret.chars().any(char::is_control);
+    let fits = (1..=SECRET_BYTES_MAX).contains(&secret.len());
+    (is_text && fits).then_some(()).ok_or(ReceiverError::Secret)
+}
+
+/// The certificates in a PEM, as what is trusted.
+pub(crate) fn authorities(pem: &str) -> Result<RootCertStore, ReceiverError> {
+    if pem.len() > AUTHORITY_BYTES_MAX {
+        return Err(ReceiverError::Authority);
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|_| ReceiverError::Authority)?;
+        let added = roots.add(certificate);
+        added.map_err(|_| ReceiverError::Authority)?;
+    }
+    (!roots.is_empty())
+        .then_some(roots)
+        .ok_or(ReceiverError::Authority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_is_not_trusted() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(["relay.example".to_owned()]).unwrap();
+        let pem = parameters.self_signed(&key).unwrap().pem();
+        assert_eq!(authorities(&pem).unwrap().len(), 1);
+        assert_eq!(authorities(&format!("{pem}{pem}")).unwrap().len(), 2);
+        let damaged = pem.replacen("MII", "AAA", 1);
+        let long = format!("{pem}{}", "\n".repeat(AUTHORITY_BYTES_MAX));
+        for refused in ["", "nonsense", &key.serialize_pem(), &damaged, &long] {
+            assert_eq!(
+                authorities(refused).map(|_| ()),
+                Err(ReceiverError::Authority)
+            );
+        }
+    }
+
+    #[test]
+    fn secrets_are_some_bytes_of_text() {
+        let longest = "x".repeat(SECRET_BYTES_MAX);
+        for good in ["x", "pass word ü", &longest] {
+            assert_eq!(check_secret(good), Ok(()));
+        }
+        let long = "x".repeat(SECRET_BYTES_MAX + 1);
+        for bad in ["", "a\nb", "a\0b", &long] {
+            assert_eq!(check_secret(bad), Err(ReceiverError::Secret));
+        }
+    }
+}

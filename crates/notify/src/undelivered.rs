@@ -1,0 +1,225 @@
+//! Why a message did not arrive, whether it is worth another try, and what to do.
+//!
+//! Invariants: what others have said is cut, and is one line; no secret is in it, nor a URL's path.
+
+use std::fmt;
+use std::io;
+
+use crate::ReceiverError;
+
+/// Why a message did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum Undelivered {
+    /// There is no sending to such a receiver.
+    #[error(transparent)]
+    Receiver(#[from] ReceiverError),
+    /// No connection.
+    #[error("cannot connect to {at}: {error}")]
+    Unreachable {
+        /// Host and port.
+        at: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It took too long.
+    #[error("{at} was too slow: {stage} took too long")]
+    TooSlow {
+        /// Host and port.
+        at: String,
+        /// What was waited for.
+        stage: Stage,
+    },
+    /// No TLS, or none with whom is trusted.
+    #[error("no TLS with {at}: {failure}")]
+    Tls {
+        /// Host and port.
+        at: String,
+        /// Why not.
+        failure: TlsFailure,
+    },
+    /// The connection broke.
+    #[error("the connection to {at} broke: {error}")]
+    Broken {
+        /// Host and port.
+        at: String,
+        /// How.
+        error: io::Error,
+    },
+    /// What answers is not what was expected.
+    #[error("what answers at {at} does not speak {protocol}")]
+    Stranger {
+        /// Host and port.
+        at: String,
+        /// What was expected.
+        protocol: &'static str,
+    },
+    /// A webhook's answer is not one of success.
+    #[error("{at} answered with HTTP status {status}{}", quoted(text))]
+    Status {
+        /// The URL without its path.
+        at: String,
+        /// The status.
+        status: u16,
+        /// The begin of what it said.
+        text: String,
+    },
+}
+
+/// What was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Finding the address, and connecting.
+    Connect,
+    /// The TLS handshake.
+    Handshake,
+    /// An answer.
+    Answer,
+}
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsFailure {
+    /// Nobody who is trusted has signed the certificate.
+    #[error("its certificate is not of an authority that is trusted here")]
+    Untrusted,
+    /// Its time is over, or has not come.
+    #[error("its certificate has expired or is not valid yet")]
+    Expired,
+    /// It is for other names.
+    #[error("its certificate is for another name")]
+    OtherName,
+    /// What answers does not speak TLS.
+    #[error("what answers does not speak it")]
+    Plain,
+    /// The handshake failed.
+    #[error("{0}")]
+    Handshake(io::Error),
+}
+
+impl Undelivered {
+    /// Whether the same would come of another try: the receiver is wrong, or has refused for good. Whoever retries gives
+    /// up then.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Receiver(_) => true,
+            Self::Unreachable { .. }
+            | Self::TooSlow { .. }
+            | Self::Tls { .. }
+            | Self::Broken { .. }
+            | Self::Stranger { .. } => false,
+            // "Request Timeout", "Too Early" and "Too Many Requests" are about now; a redirection will be one again.
+            Self::Status { status, .. } => {
+                (300..500).contains(status) && !matches!(status, 408 | 425 | 429)
+            }
+        }
+    }
+
+    /// What somebody may do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Receiver(_) => "correct the receiver",
+            Self::Unreachable { .. } => {
+                "check host and port, and that this node finds the name and reaches it (DNS, routes, firewalls)"
+            }
+            Self::TooSlow { stage, .. } => stage.help(),
+            Self::Tls { failure, .. } => failure.help(),
+            Self::Broken { .. } => {
+                "look at the log of the receiver, and of what stands between: it closed the connection"
+            }
+            Self::Stranger { .. } => "check host, port and security: something else listens there",
+            Self::Status { status, .. } => help_of_status(*status),
+        }
+    }
+}
+
+fn help_of_status(status: u16) -> &'static str {
+    match status {
+        300..=399 => {
+            "redirections are not followed, so that messages go nowhere else: give the URL that it leads to"
+        }
+        401 | 403 => "check the URL and the secret: the receiver does not let us in",
+        404 | 405 | 410 => "check the URL: nothing takes messages there",
+        408 | 425 | 429 => "the receiver has too much to do: it is tried again",
+        400..=499 => {
+            "the receiver does not want what it was sent: it has to take JSON as documented, or something between has to translate"
+        }
+        _ => "look at the log of the receiver: it failed",
+    }
+}
+
+impl Stage {
+    fn help(self) -> &'static str {
+        match self {
+            Self::Connect => {
+                "check host, port and firewalls: packets are dropped, or the host is down"
+            }
+            Self::Handshake => "check port and security: what listens there may not begin with TLS",
+            Self::Answer => "look at the receiver: it took the connection and does not answer",
+        }
+    }
+}
+
+impl TlsFailure {
+    fn help(&self) -> &'static str {
+        match self {
+            Self::Untrusted => {
+                "if the receiver's authority is your own, give its certificate with the receiver, or install it on each node"
+            }
+            Self::Expired => "renew the receiver's certificate, or correct this node's clock",
+            Self::OtherName => "give the host by a name that stands in its certificate",
+            Self::Plain => "check port and security: this port is one without TLS at the begin",
+            Self::Handshake(_) => "check that the receiver speaks TLS 1.2 or 1.3",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Connect => "connecting",
+            Self::Handshake => "the TLS handshake",
+            Self::Answer => "its answer",
+        })
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {text:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_another_try_helps() {
+        for (status, is_permanent) in [
+            (100, false),
+            (302, true),
+            (308, true),
+            (400, true),
+            (404, true),
+            (408, false),
+            (410, true),
+            (425, false),
+            (429, false),
+            (499, true),
+            (500, false),
+            (503, false),
+        ] {
+            let undelivered = Undelivered::Status {
+                at: "https://hooks.example".to_owned(),
+                status,
+                text: String::new(),
+            };
+            assert_eq!(undelivered.is_permanent(), is_permanent, "{status}");
+            assert!(!undelivered.help().is_empty(), "{status}");
+        }
+    }
+}

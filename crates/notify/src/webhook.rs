@@ -1,0 +1,214 @@
+//! A webhook: a program that is sent a message as JSON, by a POST.
+//!
+//! It refuses to follow redirections, and to read more of an answer than says why it is none of success.
+//!
+//! Invariants:
+//! - one message is one request on a connection of its own;
+//! - what is signed is what is sent, byte for byte.
+
+mod document;
+mod signature;
+mod url;
+
+use std::time::{Duration, SystemTime};
+use std::{fmt, io};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use tokio::time::timeout;
+
+use self::url::WebhookUrl;
+use crate::connection::{Peer, Wire};
+use crate::message::one_line;
+use crate::receiver::{authorities, check_secret};
+use crate::{Message, ReceiverError, Secret, Stage, Undelivered};
+
+/// The field with the signature.
+pub const SIGNATURE_FIELD: &str = "x-holdfast-signature";
+/// What we call ourselves.
+const USER_AGENT: &str = concat!("holdfast/", env!("CARGO_PKG_VERSION"));
+/// Bytes of an answer's head at most.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of an answer that are read at most: enough to say what is wrong.
+const ANSWER_BYTES_MAX: usize = 4 << 10;
+/// How long they may take. What was answered is known by then, and goes before why.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// A program that is sent JSON over HTTP.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where: `https://` or `http://`.
+    pub url: String,
+    /// By what it knows that a message is ours.
+    pub secret: Option<Secret>,
+    /// PEM with certificates of authorities that are trusted beside the system's.
+    pub authority: Option<String>,
+}
+
+impl fmt::Debug for Webhook {
+    /// Without the path, which is a secret with many receivers.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.url.parse::<WebhookUrl>();
+        let url = url.map_or_else(|_| "…".to_owned(), |url| url.to_string());
+        let mut debug = formatter.debug_struct("Webhook");
+        debug.field("url", &url).field("secret", &self.secret);
+        debug.field("authority", &self.authority).finish()
+    }
+}
+
+impl Webhook {
+    pub(crate) fn check(&self) -> Result<(), ReceiverError> {
+        self.url.parse::<WebhookUrl>()?;
+        if let Some(secret) = &self.secret {
+            check_secret(secret.expose())?;
+        }
+        if let Some(authority) = &self.authority {
+            authorities(authority)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn send(
+        &self,
+        message: &Message,
+        patience: Duration,
+    ) -> Result<(), Undelivered> {
+        let url: WebhookUrl = self.url.parse()?;
+        let request = self.request(&url, message);
+        let peer = Peer::new(&url.host, url.port, self.authority.as_deref(), patience);
+        let stream = peer.connect().await?;
+        let stream: Box<dyn Wire> = if url.is_secure {
+            Box::new(peer.secure(stream).await?)
+        } else {
+            Box::new(stream)
+        };
+        let exchanged = peer.wait(Stage::Answer, exchange(stream, request)).await?;
+        let (status, text) = exchanged.map_err(|error| judge(&peer, error))?;
+        if (200..300).contains(&status) {
+            return Ok(());
+        }
+        let at = url.to_string();
+        Err(Undelivered::Status { at, status, text })
+    }
+
+    fn request(&self, url: &WebhookUrl, message: &Message) -> Request<Full<Bytes>> {
+        let body = document::write(message);
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(url.target.clone())
+            .header(header::HOST, &url.authority)
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::ACCEPT, "*/*")
+            .header(header::CONNECTION, "close")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(secret) = &self.secret {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let now = now.map_or(0, |since| since.as_secs());
+            let signature = signature::sign(secret, now, &body);
+            request = request.header(SIGNATURE_FIELD, signature);
+        }
+        let request = request.body(Full::new(body.into()));
+        request.expect("the URL was checked, and the rest is ours")
+    }
+}
+
+/// Sends, and returns the status, and of what is no success the begin of what was said.
+async fn exchange(
+    stream: Box<dyn Wire>,
+    request: Request<Full<Bytes>>,
+) -> Result<(u16, String), hyper::Error> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_BYTES_MAX);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+    let exchange = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok((status.as_u16(), String::new()));
+        }
+        Ok((status.as_u16(), begin(response).await))
+    };
+    tokio::pin!(exchange);
+    tokio::select! {
+        biased;
+        answer = &mut exchange => answer,
+        ended = connection => {
+            ended?;
+            exchange.await
+        }
+    }
+}
+
+/// The begin of an answer's body, as a line.
+async fn begin(response: Response<Incoming>) -> String {
+    let mut read = Vec::new();
+    let mut body = response.into_body();
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            let rest = ANSWER_BYTES_MAX - read.len();
+            read.extend_from_slice(&data[..data.len().min(rest)]);
+            if read.len() == ANSWER_BYTES_MAX {
+                break;
+            }
+        }
+    };
+    let _ = timeout(ANSWER_TIME_MAX, all).await;
+    one_line(String::from_utf8_lossy(&read).trim())
+}
+
+fn judge(peer: &Peer<'_>, error: hyper::Error) -> Undelivered {
+    if error.is_parse() {
+        return Undelivered::Stranger {
+            at: peer.to_string(),
+            protocol: "HTTP",
+        };
+    }
+    peer.broken(io::Error::other(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webhook() -> Webhook {
+        Webhook {
+            url: "https://hooks.example/services/T0/token".to_owned(),
+            secret: Some(Secret::new("s3cret".to_owned())),
+            authority: None,
+        }
+    }
+
+    #[test]
+    fn neither_the_path_nor_the_secret_is_shown() {
+        let shown = format!("{:?}", webhook());
+        assert!(shown.contains("https://hooks.example\""), "{shown}");
+        assert!(!shown.contains("token"), "{shown}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+
+    #[test]
+    fn each_part_of_a_webhook_is_checked() {
+        assert_eq!(webhook().check(), Ok(()));
+        let url = "ftp://hooks.example".to_owned();
+        let other = Webhook { url, ..webhook() };
+        assert_eq!(other.check(), Err(ReceiverError::Url));
+        let secret = Some(Secret::new(String::new()));
+        let other = Webhook {
+            secret,
+            ..webhook()
+        };
+        assert_eq!(other.check(), Err(ReceiverError::Secret));
+        let authority = Some("none".to_owned());
+        let other = Webhook {
+            authority,
+            ..webhook()
+        };
+        assert_eq!(other.check(), Err(ReceiverError::Authority));
+    }
+}
