@@ -1,15 +1,17 @@
-//! Tells people of alarms, by webhook.
+//! Tells people of alarms, by mail and by webhook.
 //!
 //! [`deliver`] sends one message to one receiver, once. It refuses to decide what is told, to whom and how often, to keep
 //! anything, and to try again: [`Undelivered::is_permanent`] says whether that is worth it.
 //!
 //! Invariants:
 //! - a delivery ends within [`DELIVERY_TIME_MAX`], and reads a bounded number of bytes, whatever the receiver does;
+//! - a password goes over TLS only;
 //! - TLS is with who shows a certificate that is trusted, or not at all;
 //! - no text of an alarm or a receiver becomes a header, a command or a second message.
 #![forbid(unsafe_code)]
 
 mod connection;
+mod mail;
 mod message;
 mod receiver;
 mod secret;
@@ -18,10 +20,11 @@ mod webhook;
 
 use std::time::Duration;
 
+pub use mail::{ADDRESSES_MAX, Mail, MailSecurity, Reply};
 pub use message::{ALARMS_MAX, Change, Message, Severity, Told};
 pub use receiver::{Receiver, ReceiverError};
 pub use secret::Secret;
-pub use undelivered::{Stage, TlsFailure, Undelivered};
+pub use undelivered::{SmtpStep, Stage, TlsFailure, Undelivered};
 pub use webhook::{SIGNATURE_FIELD, Webhook};
 
 /// How long a delivery may take, from finding the receiver's address to its last answer.
@@ -50,6 +53,7 @@ pub async fn deliver_within(
     receiver.check()?;
     let patience = patience.min(DELIVERY_TIME_MAX);
     match receiver {
+        Receiver::Mail(mail) => mail.send(message, patience).await,
         Receiver::Webhook(webhook) => webhook.send(message, patience).await,
     }
 }

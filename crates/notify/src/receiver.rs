@@ -6,6 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::mail::{ADDRESSES_MAX, Mail};
 use crate::webhook::Webhook;
 
 /// Bytes in the PEM of an authority at most: some certificates.
@@ -16,6 +17,8 @@ const SECRET_BYTES_MAX: usize = 512;
 /// Where people are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receiver {
+    /// People who get mail.
+    Mail(Mail),
     /// A program that is sent JSON over HTTP.
     Webhook(Webhook),
 }
@@ -23,6 +26,25 @@ pub enum Receiver {
 /// What is wrong with a receiver, and what to give instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiverError {
+    /// No host.
+    #[error("this is no host: give a name or an address, without port")]
+    Host,
+    /// No port.
+    #[error("0 is no port: give 465 for TLS, 587 for STARTTLS, or what the server has")]
+    Port,
+    /// Nobody gets the mail, or too many do: so many.
+    #[error(
+        "the mail would be for {0} addresses: give 1 to {ADDRESSES_MAX}; a list of the mail server's has as many as you like"
+    )]
+    Addresses(usize),
+    /// No mail address.
+    #[error(
+        "{0:?} is no mail address: give one such as ops@example.com, in ASCII, without a name or brackets"
+    )]
+    Address(String),
+    /// A login without TLS.
+    #[error("the password would be sent for all to read: choose TLS or STARTTLS, or give no login")]
+    LoginInTheOpen,
     /// No URL of a webhook.
     #[error(
         "this is no URL of a webhook: give one such as https://hooks.example/path, in ASCII, without a #fragment"
@@ -56,6 +78,7 @@ impl Receiver {
     /// [`ReceiverError`], for people.
     pub fn check(&self) -> Result<(), ReceiverError> {
         match self {
+            Self::Mail(mail) => mail.check(),
             Self::Webhook(webhook) => webhook.check(),
         }
     }

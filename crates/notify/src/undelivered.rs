@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io;
 
-use crate::ReceiverError;
+use crate::{ReceiverError, Reply};
 
 /// Why a message did not arrive.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,36 @@ pub enum Undelivered {
         /// What was expected.
         protocol: &'static str,
     },
+    /// The mail server is to be spoken to by STARTTLS, and does not offer it.
+    #[error("{at} does not offer STARTTLS, so that nothing was sent")]
+    NoStartTls {
+        /// Host and port.
+        at: String,
+    },
+    /// The mail server takes no login that we know.
+    #[error("{at} takes no login by PLAIN or LOGIN")]
+    NoLogin {
+        /// Host and port.
+        at: String,
+    },
+    /// The mail server refuses.
+    #[error("{at} refused {step}: {reply}")]
+    Refused {
+        /// Host and port.
+        at: String,
+        /// What it refused.
+        step: SmtpStep,
+        /// What it said.
+        reply: Reply,
+    },
+    /// The mail went to some addresses, and was refused for others. Another try would send it to the former again.
+    #[error("the mail was taken, but {at} refused {}", each(refused))]
+    Partly {
+        /// Host and port.
+        at: String,
+        /// The addresses that it did not go to, and what was said of each.
+        refused: Vec<(String, Reply)>,
+    },
     /// A webhook's answer is not one of success.
     #[error("{at} answered with HTTP status {status}{}", quoted(text))]
     Status {
@@ -63,6 +93,23 @@ pub enum Undelivered {
         /// The begin of what it said.
         text: String,
     },
+}
+
+/// What a mail server may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmtpStep {
+    /// To speak with us at all.
+    Greeting,
+    /// To begin with TLS.
+    StartTls,
+    /// User name and password.
+    Login,
+    /// The address that the mail is from.
+    Sender,
+    /// All addresses that it is for.
+    Recipient,
+    /// The mail itself.
+    Content,
 }
 
 /// What was waited for.
@@ -102,12 +149,15 @@ impl Undelivered {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Receiver(_) => true,
+            Self::Receiver(_) | Self::Partly { .. } => true,
             Self::Unreachable { .. }
             | Self::TooSlow { .. }
             | Self::Tls { .. }
             | Self::Broken { .. }
-            | Self::Stranger { .. } => false,
+            | Self::Stranger { .. }
+            | Self::NoStartTls { .. }
+            | Self::NoLogin { .. } => false,
+            Self::Refused { reply, .. } => reply.code >= 500,
             // "Request Timeout", "Too Early" and "Too Many Requests" are about now; a redirection will be one again.
             Self::Status { status, .. } => {
                 (300..500).contains(status) && !matches!(status, 408 | 425 | 429)
@@ -129,6 +179,19 @@ impl Undelivered {
                 "look at the log of the receiver, and of what stands between: it closed the connection"
             }
             Self::Stranger { .. } => "check host, port and security: something else listens there",
+            Self::NoStartTls { .. } => {
+                "set up TLS on the mail server; if it has TLS from the begin (port 465), choose that"
+            }
+            Self::NoLogin { .. } => {
+                "have the mail server offer PLAIN or LOGIN over TLS, or give no login"
+            }
+            Self::Refused { reply, .. } if reply.code < 500 => {
+                "the mail server does not take it now: it is tried again"
+            }
+            Self::Refused { step, .. } => step.help(),
+            Self::Partly { .. } => {
+                "correct the addresses that were refused; the others have the mail"
+            }
             Self::Status { status, .. } => help_of_status(*status),
         }
     }
@@ -146,6 +209,23 @@ fn help_of_status(status: u16) -> &'static str {
             "the receiver does not want what it was sent: it has to take JSON as documented, or something between has to translate"
         }
         _ => "look at the log of the receiver: it failed",
+    }
+}
+
+impl SmtpStep {
+    fn help(self) -> &'static str {
+        match self {
+            Self::Greeting => "have the mail server take mail from this node's address",
+            Self::StartTls => "look at the log of the mail server: its TLS does not work",
+            Self::Login => "check the user name and the password",
+            Self::Sender => {
+                "give a sender address that the mail server takes mail from; it may want TLS or a login before"
+            }
+            Self::Recipient => {
+                "check the addresses; the mail server may pass mail on to others for who has logged in only"
+            }
+            Self::Content => "look at the log of the mail server: it does not want such mail",
+        }
     }
 }
 
@@ -183,6 +263,25 @@ impl fmt::Display for Stage {
             Self::Answer => "its answer",
         })
     }
+}
+
+impl fmt::Display for SmtpStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Greeting => "to speak with us",
+            Self::StartTls => "to begin with TLS",
+            Self::Login => "the login",
+            Self::Sender => "the sender",
+            Self::Recipient => "the recipients",
+            Self::Content => "the mail",
+        })
+    }
+}
+
+fn each(refused: &[(String, Reply)]) -> String {
+    let each = refused.iter();
+    let each = each.map(|(address, reply)| format!("{address} ({reply})"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn quoted(text: &str) -> String {
