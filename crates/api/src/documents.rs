@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::EntityTag;
 
 mod access;
+mod alarms;
 mod devices;
 mod events;
 mod history;
@@ -32,6 +33,12 @@ mod traffic;
 mod versions;
 
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
+pub use alarms::{
+    ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmAcknowledged, AlarmChoice, AlarmKind,
+    AlarmKindChange, AlarmKindList, AlarmList, AlarmQuery, AlarmSeverity, AlarmThreshold,
+    AlarmUnit, MailPut, MailReceiver, MailSecurity, Receiver, ReceiverList, ReceiverPut,
+    ReceiverTrouble, WebhookPut, WebhookReceiver,
+};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier, TierRoom};
 pub use events::{Event, EventKind, EventSeverity};
 pub use history::{
@@ -46,7 +53,7 @@ pub use identity::{
 };
 pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,
-    LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected,
+    LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected, Vitals,
 };
 pub use log::{
     AreaLevel, LOG_CHANGE_SECONDS, LOG_CHANGE_SECONDS_MAX, LogArea, LogChange, LogLevel, LogLevels,
@@ -181,7 +188,7 @@ pub enum RoomLevel {
     /// Enough.
     #[default]
     Roomy,
-    /// A fifth, or less.
+    /// 15 %, or less.
     Low,
     /// Less than a large write may need.
     Full,
@@ -212,7 +219,7 @@ impl Room {
     pub fn level(&self) -> RoomLevel {
         if self.free_bytes() < ROOM_FULL_BYTES.min(self.bytes / ROOM_FULL_SHARE) {
             RoomLevel::Full
-        } else if self.used_percent() >= 80 {
+        } else if self.used_percent() >= 85 {
             RoomLevel::Low
         } else {
             RoomLevel::Roomy
@@ -618,8 +625,8 @@ mod tests {
             bytes: 100 << 20,
             used_bytes,
         };
-        assert_eq!(room(79 << 20).level(), RoomLevel::Roomy);
-        assert_eq!(room(80 << 20).level(), RoomLevel::Low);
+        assert_eq!(room(84 << 20).level(), RoomLevel::Roomy);
+        assert_eq!(room(85 << 20).level(), RoomLevel::Low);
         assert_eq!(room(98 << 20).level(), RoomLevel::Low);
         assert_eq!(room((98 << 20) + 1).level(), RoomLevel::Full);
         assert_eq!(room((100 << 20) - 1).used_percent(), 99);

@@ -7,13 +7,14 @@
 //! Invariants:
 //! - nothing is decided by what is known here but what hosts are told;
 //! - hosts are told nothing of a volume before all nodes that hold it, or lead it, have said what they have;
-//! - they are told once that little is left, until there is clearly more again.
+//! - they are told once of each threshold that no more than that is left, until there is clearly more again.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, PAGE_SIZE, VolumeId};
+use holdfast_scsi::limits::THRESHOLDS;
 use holdfast_scsi::{Provisioning, UnitAttention};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Message, SPACE_VOLUMES_MAX, Space};
@@ -22,8 +23,8 @@ use crate::engine::Engine;
 
 /// How often nodes say it: writes at full speed take a gigabyte or two meanwhile.
 const SAID_EVERY: Duration = Duration::from_secs(2);
-/// Little is left where no more than one in so many pages of a node is free: its log says so at the same share.
-const LITTLE_SHARE: u64 = 5;
+/// Hosts are told when no more than so many percent of a node's pages are free: it is filled to 70, 85 and 95 %, as alarms say.
+const LEFT_PERCENT: [u64; THRESHOLDS] = [30, 15, 5];
 /// There is clearly more again with one page more in so many of all, so that what goes up and down around the limit is told once.
 const CLEARLY_SHARE: u64 = 50;
 
@@ -31,8 +32,8 @@ const CLEARLY_SHARE: u64 = 50;
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     said: BTreeMap<NodeId, Said>,
-    /// Volumes that have little left.
-    little: BTreeSet<VolumeId>,
+    /// How many thresholds hosts were told of, of volumes where that is any.
+    told: BTreeMap<VolumeId, usize>,
     due: Instant,
 }
 
@@ -84,16 +85,8 @@ impl Spaces {
         let mut nearest: Option<Beneath> = None;
         for node in holders {
             let Said { all, free, .. } = *self.said.get(&node)?;
-            let beneath = Beneath {
-                free,
-                little: all / LITTLE_SHARE,
-                clearly: all / LITTLE_SHARE + all / CLEARLY_SHARE,
-                used,
-            };
-            if nearest
-                .as_ref()
-                .is_none_or(|it| beneath.margin() < it.margin())
-            {
+            let beneath = Beneath { free, all, used };
+            if nearest.as_ref().is_none_or(|it| beneath.is_nearer_than(it)) {
                 nearest = Some(beneath);
             }
         }
@@ -105,17 +98,31 @@ impl Spaces {
 #[derive(Debug, PartialEq, Eq)]
 struct Beneath {
     free: u64,
-    /// So many are little.
-    little: u64,
-    /// More than so many are enough again.
-    clearly: u64,
+    all: u64,
     used: u64,
 }
 
 impl Beneath {
-    /// How far it is from having little left; negative beyond.
-    fn margin(&self) -> i128 {
-        i128::from(self.free) - i128::from(self.little)
+    /// Whether it is nearer to having nothing left, as shares of all that it has.
+    fn is_nearer_than(&self, other: &Self) -> bool {
+        let one = u128::from(self.free) * u128::from(other.all);
+        one < u128::from(other.free) * u128::from(self.all)
+    }
+
+    fn thresholds(&self) -> [u64; THRESHOLDS] {
+        LEFT_PERCENT.map(|percent| (u128::from(self.all) * u128::from(percent) / 100) as u64)
+    }
+
+    /// How many thresholds are reached, if there are so many pages free.
+    fn reached(&self, free: u64) -> usize {
+        let thresholds = self.thresholds();
+        thresholds.iter().filter(|left| free <= **left).count()
+    }
+
+    /// How many thresholds hosts are to have been told of, after so many.
+    fn told_after(&self, told: usize) -> usize {
+        let clearly = self.reached(self.free.saturating_sub(self.all / CLEARLY_SHARE));
+        self.reached(self.free).max(told.min(clearly))
     }
 
     fn provisioning(&self) -> Provisioning {
@@ -123,7 +130,7 @@ impl Beneath {
         Provisioning {
             used_bytes: bytes(self.used),
             available_bytes: bytes(self.free),
-            threshold_bytes: Some(bytes(self.little)),
+            thresholds_bytes: Some(self.thresholds().map(bytes)),
         }
     }
 }
@@ -159,7 +166,7 @@ impl Engine {
         self.spaces.said.retain(|node, _| cluster.belongs(*node));
         let volumes: Vec<VolumeId> = cluster.volumes.keys().copied().collect();
         let known = &cluster.volumes;
-        self.spaces.little.retain(|it| known.contains_key(it));
+        self.spaces.told.retain(|it, _| known.contains_key(it));
         for volume in volumes {
             self.look_at_space_of(volume);
         }
@@ -172,9 +179,14 @@ impl Engine {
         };
         let provisioning = beneath.provisioning();
         self.volumes.set_provisioning(volume, provisioning);
-        if beneath.free > beneath.clearly {
-            self.spaces.little.remove(&volume);
-        } else if beneath.free <= beneath.little && self.spaces.little.insert(volume) {
+        let before = self.spaces.told.get(&volume).copied().unwrap_or(0);
+        let told = beneath.told_after(before);
+        if told == 0 {
+            self.spaces.told.remove(&volume);
+        } else {
+            self.spaces.told.insert(volume, told);
+        }
+        if told > before {
             let attention = UnitAttention::SoftThresholdReached;
             self.portal.raise(&self.volumes, volume, attention);
         }
@@ -246,8 +258,7 @@ mod tests {
             beneath,
             Beneath {
                 free: 1050,
-                little: 1000,
-                clearly: 1100,
+                all: 5000,
                 used: 10,
             }
         );
@@ -256,8 +267,38 @@ mod tests {
             Provisioning {
                 used_bytes: 10 * PAGE_SIZE as u64,
                 available_bytes: 1050 * PAGE_SIZE as u64,
-                threshold_bytes: Some(1000 * PAGE_SIZE as u64),
+                thresholds_bytes: Some([1500, 750, 250].map(|it| it * PAGE_SIZE as u64)),
             }
         );
+    }
+
+    #[test]
+    fn hosts_are_told_of_each_threshold_once_until_there_is_clearly_more() {
+        let mut told = 0;
+        let mut look = |free: u64| {
+            let beneath = Beneath {
+                free,
+                all: 1000,
+                used: 1,
+            };
+            let before = told;
+            told = beneath.told_after(before);
+            told > before
+        };
+        for (free, is_told) in [
+            (301, false),
+            (300, true),
+            (310, false),
+            (299, false),
+            // Two at a time are one.
+            (50, true),
+            (151, false),
+            (49, true),
+            (0, false),
+            (1000, false),
+            (300, true),
+        ] {
+            assert_eq!(look(free), is_told, "{free} free");
+        }
     }
 }

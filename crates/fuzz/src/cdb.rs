@@ -118,7 +118,7 @@ impl Bench {
             provisioning: (kind & 0x40 != 0).then_some(Provisioning {
                 used_bytes: 1 << 30,
                 available_bytes: 5 << 30,
-                threshold_bytes: (kind & 0x80 != 0).then_some(1 << 30),
+                thresholds_bytes: (kind & 0x80 != 0).then_some([1 << 30, 1 << 29, 1 << 28]),
             }),
             told: Default::default(),
             copied_left: copy::COPIED_BYTES_MAX,

@@ -67,10 +67,10 @@ mod tests {
             })
         };
         assert_eq!(note(100), None);
-        assert_eq!(note(800), Some(RoomLevel::Low));
+        assert_eq!(note(850), Some(RoomLevel::Low));
         assert_eq!(note(900), None);
-        assert_eq!(note(790), None, "near the limit");
-        assert_eq!(note(805), None);
+        assert_eq!(note(840), None, "near the limit");
+        assert_eq!(note(855), None);
         assert_eq!(note(999), Some(RoomLevel::Full));
         assert_eq!(note(990), None);
         assert_eq!(note(1000), None);

@@ -63,6 +63,8 @@ pub const COPIES_PER_NEXUS_MAX: usize = 8;
 pub const COPY_RESULTS_MAX: usize = 32;
 /// What LBA mapping resources are counted in (SBC-3, THRESHOLD EXPONENT): coarse enough for 32 bits.
 pub const THRESHOLD_SET_BYTES: u64 = 1 << 20;
+/// Thresholds that hosts are told of: of the mode page's descriptors as many are used.
+pub const THRESHOLDS: usize = 3;
 
 const _: () = assert!(
     COPIES_PER_NEXUS_MAX < COPY_RESULTS_MAX,

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use crate::cdb::{ModeSense, PageControl};
 use crate::data_in;
+use crate::limits::THRESHOLDS;
 use crate::surroundings::{Provisioning, Surroundings};
 use crate::{AdditionalSense, Geometry, Response, Sense};
 
@@ -79,22 +80,24 @@ pub(crate) fn all(surroundings: &Surroundings<'_>) -> Vec<Page> {
         ),
     ];
     let provisioning = surroundings.provisioning;
-    if let Some(threshold) = provisioning.and_then(|it| it.threshold_bytes) {
+    if let Some(bytes) = provisioning.and_then(|it| it.thresholds_bytes) {
         pages.push(Page {
             code: INFORMATIONAL_EXCEPTIONS,
             subpage: PROVISIONING,
-            content: thresholds(threshold),
+            content: thresholds(bytes),
         });
     }
     pages
 }
 
-/// SBC-3, Logical Block Provisioning mode page: one threshold, enabled, soft, armed for what is
+/// SBC-3, Logical Block Provisioning mode page: thresholds, each enabled, soft, armed for what is
 /// available when that decreases. No SITUA: each initiator is told.
-fn thresholds(threshold_bytes: u64) -> Vec<u8> {
+fn thresholds(bytes: [u64; THRESHOLDS]) -> Vec<u8> {
     let mut content = alloc::vec![0; 12];
-    content.extend([0x80, 0x01, 0, 0]);
-    content.extend(Provisioning::sets(threshold_bytes).to_be_bytes());
+    for threshold in bytes {
+        content.extend([0x80, 0x01, 0, 0]);
+        content.extend(Provisioning::sets(threshold).to_be_bytes());
+    }
     content
 }
 

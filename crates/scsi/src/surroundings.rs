@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::alua::TargetPortGroup;
-use crate::limits::THRESHOLD_SET_BYTES;
+use crate::limits::{THRESHOLD_SET_BYTES, THRESHOLDS};
 
 /// The world around a unit. What is not known is left out of answers, as in the default.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +30,8 @@ pub struct Provisioning {
     /// Bytes that are left for blocks of the unit, and of others that share the space.
     pub available_bytes: u64,
     /// Hosts are told ([`UnitAttention::SoftThresholdReached`](crate::UnitAttention)) when no more
-    /// than this is left.
-    pub threshold_bytes: Option<u64>,
+    /// than this is left: once for each, the highest first.
+    pub thresholds_bytes: Option<[u64; THRESHOLDS]>,
 }
 
 impl Provisioning {

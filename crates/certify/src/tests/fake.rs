@@ -269,7 +269,7 @@ impl World {
         let provisioning = Provisioning {
             used_bytes: 1 << 20,
             available_bytes: 1 << 30,
-            threshold_bytes: None,
+            thresholds_bytes: None,
         };
         let begun = Request {
             cdb,

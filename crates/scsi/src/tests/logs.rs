@@ -11,7 +11,7 @@ fn log(page: u8, subpage: u8, pointer: u16) -> [u8; 10] {
 const PROVISIONING: Provisioning = Provisioning {
     used_bytes: (3 << 30) + 5,
     available_bytes: u64::MAX,
-    threshold_bytes: Some(10 << 30),
+    thresholds_bytes: Some([10 << 30, 5 << 30, 1 << 30]),
 };
 
 #[test]
@@ -65,16 +65,19 @@ fn space_is_counted_in_sets() {
 }
 
 #[test]
-fn the_threshold_is_a_mode_page() {
+fn the_thresholds_are_a_mode_page() {
     let mut bench = Bench::new();
     bench.provisioning = Some(PROVISIONING);
     let page = data(&bench.run(&[0x1A, 0x08, 0x1C, 0x02, 255, 0]));
-    let mut expected = [0; 4 + 20];
-    expected[..4].copy_from_slice(&[0x5C, 0x02, 0, 20]);
-    expected[16..].copy_from_slice(&[0x80, 0x01, 0, 0, 0, 0, 0x28, 0]);
+    let mut expected = [0; 4 + 36];
+    expected[..4].copy_from_slice(&[0x5C, 0x02, 0, 36]);
+    for (place, sets) in [0x28, 0x14, 0x04].into_iter().enumerate() {
+        let at = 16 + place * 8;
+        expected[at..at + 8].copy_from_slice(&[0x80, 0x01, 0, 0, 0, 0, sets, 0]);
+    }
     assert_eq!(page[4..], expected);
     bench.provisioning = Some(Provisioning {
-        threshold_bytes: None,
+        thresholds_bytes: None,
         ..PROVISIONING
     });
     assert_illegal(

@@ -37,7 +37,7 @@ fn what_was_read_may_be_written_back() {
         bench.provisioning = Some(Provisioning {
             used_bytes: 0,
             available_bytes: 1 << 30,
-            threshold_bytes: Some(1 << 28),
+            thresholds_bytes: Some([1 << 28, 1 << 27, 1 << 26]),
         });
         let list = everything(&mut bench);
         assert_good(&select(&mut bench, &list));
