@@ -101,8 +101,9 @@ impl Schedule {
 
 impl Records {
     pub(crate) fn new(secrets: ExtractedSecrets, schedule: Schedule) -> Self {
-        // There is no other kind: the feature `tls12` of rustls is off.
-        let SupportedCipherSuite::Tls13(suite) = schedule.suite();
+        let SupportedCipherSuite::Tls13(suite) = schedule.suite() else {
+            unreachable!("both ends speak TLS 1.3 and nothing else");
+        };
         let ExtractedSecrets {
             tx: (sealed, seals),
             rx: (opened, opens),
