@@ -12,10 +12,12 @@
 
 mod book;
 mod kind;
+mod reference;
 #[cfg(test)]
 mod tests;
 
 pub use book::{AlarmBook, CLEARED_MAX, Moment, Observation, Observations, RAISED_MAX, rule_of};
+pub use reference::alarm_reference;
 pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
 
 /// Which values are bad.

@@ -1,7 +1,7 @@
 //! The reference in `docs/reference`: what can be made from the code is, and is compared by the gate.
 //!
-//! Commands come from the program's definition, metrics from what a node exposes, the interface from its document. Alarms are
-//! explained by hand; that none is forgotten is checked.
+//! Commands come from the program's definition, metrics from what a node exposes, alarms from their kinds, the interface from its
+//! document. Findings are explained by hand; that none is forgotten is checked.
 //!
 //! Invariant: only [`write()`] changes a file.
 
@@ -28,16 +28,20 @@ const PAGES: &[Page] = &[
         made_by: &["-p", "holdfast", "--", "man", "--markdown"],
     },
     Page {
+        path: "docs/reference/alarms.md",
+        made_by: &["-p", "holdfast-control", "--example", "alarms"],
+    },
+    Page {
         path: "docs/reference/metrics.md",
         made_by: &["-p", "holdfast-node", "--example", "metrics"],
     },
 ];
 /// The page about the REST interface, which is made from the interface's document.
 const INTERFACE: &str = "docs/reference/api.md";
-/// The page about alarms.
-const ALARMS: &str = "docs/reference/alarms.md";
+/// The page about findings.
+const FINDINGS: &str = "docs/reference/findings.md";
 
-/// Fails if a page is not the one that the code makes, or an alarm is not explained.
+/// Fails if a page is not the one that the code makes, or a finding is not explained.
 pub(crate) fn check(root: &Path) -> Result<()> {
     for (path, made) in pages(root)? {
         let kept = fs::read_to_string(root.join(path)).with_context(|| format!("read {path}"))?;
@@ -45,11 +49,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
             bail!("{path}: {difference}; `cargo xtask fix` writes it anew");
         }
     }
-    let alarms = fs::read_to_string(root.join(ALARMS)).with_context(|| format!("read {ALARMS}"))?;
-    let missing = unexplained(&document(root)?, &alarms)?;
+    let findings = fs::read_to_string(root.join(FINDINGS)).with_context(|| format!("read {FINDINGS}"))?;
+    let missing = unexplained(&document(root)?, &findings)?;
     ensure!(
         missing.is_empty(),
-        "{ALARMS} does not explain {}: each has a line that begins with \"| `KIND` |\"",
+        "{FINDINGS} does not explain {}: each has a line that begins with \"| `KIND` |\"",
         missing.join(", ")
     );
     Ok(())
@@ -122,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alarm_that_is_not_explained_is_found() {
+    fn a_finding_that_is_not_explained_is_found() {
         let document = json!({"components": {"schemas": {"FindingKind": {"enum": [
             "node-down", "no-room", "other"
         ]}}}});
-        let page = "# Alarms\n\n| `node-down` | it is off |\n| see `no-room` | |\n";
+        let page = "# Findings\n\n| `node-down` | it is off |\n| see `no-room` | |\n";
         assert_eq!(unexplained(&document, page).unwrap(), ["no-room"]);
         assert!(unexplained(&json!({}), page).is_err());
     }

@@ -7,7 +7,7 @@
 //! - so many are raised at most, and so many of the past are kept.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 
 use holdfast_model::record::{AlarmEntry, AlarmRulesRecord, AlarmsRecord, Clearing};
@@ -28,8 +28,21 @@ pub struct Observation {
     pub detail: String,
 }
 
-/// What is seen of every subject that there is, by kind. A subject that is not in it is no more.
-pub type Observations = BTreeMap<(AlarmKind, String), Observation>;
+/// What is seen of every subject that there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observations {
+    /// By kind and subject. A subject that is not in it is no more.
+    pub seen: BTreeMap<(AlarmKind, String), Observation>,
+    /// What says nothing of what is on it: "node n1". Of "device 2 of node n1" it is not known then whether it is no more.
+    pub silent: BTreeSet<String>,
+}
+
+impl Observations {
+    fn is_gone(&self, kind: AlarmKind, subject: &str) -> bool {
+        let is_on = |silent: &String| subject.ends_with(silent.as_str());
+        !self.seen.contains_key(&(kind, subject.to_owned())) && !self.silent.iter().any(is_on)
+    }
+}
 
 /// When something is seen, by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +83,9 @@ impl AlarmBook {
     ) -> Option<AlarmsRecord> {
         let mut then = record.clone();
         self.end_what_is_gone(&mut then, rules, now, seen);
-        self.states.retain(|key, _| seen.contains_key(key));
-        for ((kind, subject), observation) in seen {
+        self.states
+            .retain(|(kind, subject), _| !seen.is_gone(*kind, subject));
+        for ((kind, subject), observation) in &seen.seen {
             let (Some(threshold), Some(value)) = (rule_of(rules, *kind), observation.value) else {
                 continue;
             };
@@ -127,7 +141,7 @@ impl AlarmBook {
         let mut place = 0;
         while let Some(entry) = then.raised.get(place) {
             let is_over = AlarmKind::of(&entry.kind).is_some_and(|kind| {
-                rule_of(rules, kind).is_none() || !seen.contains_key(&(kind, entry.subject.clone()))
+                rule_of(rules, kind).is_none() || seen.is_gone(kind, &entry.subject)
             });
             if is_over {
                 clear(then, place, now.wall_ms);
@@ -189,7 +203,10 @@ mod tests {
             };
             ((*kind, (*subject).to_owned()), observation)
         });
-        all.collect()
+        Observations {
+            seen: all.collect(),
+            silent: BTreeSet::new(),
+        }
     }
 
     /// A cluster whose clock goes on by a second with each look.
@@ -203,14 +220,16 @@ mod tests {
 
     impl Bench {
         fn look(&mut self, all: &[(AlarmKind, &str, Option<u64>)]) -> bool {
+            self.observe(&seen(all))
+        }
+
+        fn observe(&mut self, seen: &Observations) -> bool {
             self.seconds += 1;
             let now = Moment {
                 steady_ms: self.seconds * 1000,
                 wall_ms: 1_000_000 + self.seconds * 1000,
             };
-            let then = self
-                .book
-                .observe(&self.record, &self.rules, now, &seen(all));
+            let then = self.book.observe(&self.record, &self.rules, now, seen);
             let is_other = then.is_some();
             self.record = then.unwrap_or_else(|| self.record.clone());
             is_other
@@ -284,6 +303,24 @@ mod tests {
         assert!(bench.look(&[(FULL, "node n2", Some(96))]));
         assert_eq!(bench.record.raised[0].kind, "of-tomorrow");
         assert!(!bench.look(&[(FULL, "node n2", Some(96))]), "it is off");
+    }
+
+    #[test]
+    fn what_is_on_something_that_says_nothing_is_not_taken_for_gone() {
+        let mut bench = Bench::default();
+        let device = (FULL, "device 2 of node n1", Some(99));
+        assert!(bench.look(&[device]));
+        let silent = BTreeSet::from(["node n1".to_owned()]);
+        assert!(!bench.observe(&Observations {
+            silent,
+            ..seen(&[])
+        }));
+        let other = BTreeSet::from(["node n11".to_owned()]);
+        assert!(bench.observe(&Observations {
+            silent: other,
+            ..seen(&[])
+        }));
+        assert_eq!(bench.raised(), 0);
     }
 
     #[test]

@@ -46,8 +46,6 @@ pub enum AlarmKind {
     Overcommitted,
     /// A node is down, or does not take part.
     NodeLost,
-    /// A node that is none of the cluster's answers at a node's address.
-    NodeRejected,
     /// A device is missing, has failed, or was taken away.
     DeviceLost,
     /// A device answers slowly: the 99th percentile of the last minute, in milliseconds.
@@ -100,13 +98,12 @@ const ROOM: &str = "Have hosts unmap what they do not need (`fstrim`), add devic
 
 impl AlarmKind {
     /// Every kind, in the order of the reference.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::PoolFilling,
         Self::PoolLow,
         Self::PoolAlmostFull,
         Self::Overcommitted,
         Self::NodeLost,
-        Self::NodeRejected,
         Self::DeviceLost,
         Self::DeviceSlow,
         Self::VolumeDegraded,
@@ -203,16 +200,6 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         title: "A node is lost",
         meaning: "A node does not answer, or nothing that it holds can be relied on. What it held has a copy less until it is back, or that is made anew elsewhere.",
         action: "Start it, or see to its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
-    },
-    AlarmText {
-        code: "node-rejected",
-        severity: AlarmSeverity::Warning,
-        unit: AlarmUnit::State,
-        direction: Direction::Rising,
-        default: (1, 1, 30),
-        title: "A node is not registered",
-        meaning: "A node runs, and is no part of the cluster: another machine has its number or its name, or it cannot register.",
-        action: "`holdfast status --explain` says why, and what helps.",
     },
     AlarmText {
         code: "device-lost",
