@@ -4,10 +4,12 @@
 //! - a document without a secret keeps its bytes, and so does one that cannot be read: others say so;
 //! - each secret has a context of its own: the document's key, and the field.
 
-use holdfast_model::record::{INITIATORS_PREFIX, InitiatorRecord, Record, Secret};
+use holdfast_model::record::{
+    INITIATORS_PREFIX, InitiatorRecord, RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret,
+};
 
 /// Where documents with secrets are.
-pub const PREFIXES: [&str; 1] = [INITIATORS_PREFIX];
+pub const PREFIXES: [&str; 2] = [INITIATORS_PREFIX, RECEIVERS_KEY];
 
 /// Whether the document at a key may have secrets.
 pub(crate) fn has_secrets(key: &str) -> bool {
@@ -19,19 +21,43 @@ pub(crate) fn change<V>(key: &str, value: &mut V, mut each: impl FnMut(&str, &mu
 where
     V: AsRef<[u8]> + From<Vec<u8>>,
 {
-    if !has_secrets(key) {
-        return;
+    if key == RECEIVERS_KEY {
+        rewrite(value, |record| of_receivers(key, record, each));
+    } else if key.starts_with(INITIATORS_PREFIX) {
+        rewrite(value, |record: &mut InitiatorRecord| {
+            let fields = [("chap", &mut record.chap), ("mutual", &mut record.mutual)];
+            for (field, account) in fields {
+                if let Some(account) = account {
+                    each(&format!("{key}#{field}"), &mut account.secret);
+                }
+            }
+        });
     }
-    let Ok(mut record) = InitiatorRecord::decode(value.as_ref()) else {
+}
+
+fn of_receivers(key: &str, record: &mut ReceiversRecord, mut each: impl FnMut(&str, &mut Secret)) {
+    for (name, receiver) in &mut record.receivers {
+        let secret = match &mut receiver.way {
+            ReceiverWay::Mail { password, .. } => password,
+            ReceiverWay::Webhook { secret, .. } => secret,
+        };
+        if let Some(secret) = secret {
+            each(&format!("{key}#{name}"), secret);
+        }
+    }
+}
+
+/// Reads a document, has it changed, and writes it if that made another one of it.
+fn rewrite<V, R>(value: &mut V, change: impl FnOnce(&mut R))
+where
+    V: AsRef<[u8]> + From<Vec<u8>>,
+    R: Record + Clone + PartialEq,
+{
+    let Ok(mut record) = R::decode(value.as_ref()) else {
         return;
     };
     let before = record.clone();
-    let fields = [("chap", &mut record.chap), ("mutual", &mut record.mutual)];
-    for (field, account) in fields {
-        if let Some(account) = account {
-            each(&format!("{key}#{field}"), &mut account.secret);
-        }
-    }
+    change(&mut record);
     if record != before {
         *value = record.encode().to_vec().into();
     }

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use holdfast_model::metadata::{LeaseId, Revision, Transaction, TransactionOutcome};
-use holdfast_model::record::{ChapRecord, InitiatorRecord, Record};
+use holdfast_model::record::{
+    ChapRecord, InitiatorRecord, MailSecurity, RECEIVERS_KEY, ReceiverRecord, ReceiverWay,
+    ReceiversRecord, Record,
+};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_tls::{AUTHORITY_KEY_FILE, Authority, Subject};
 
@@ -122,6 +125,57 @@ fn what_is_sealed_is_opened_and_tells_nothing() {
     let chap = raw.chap.expect("it has one");
     assert!(chap.secret.0.len() > SECRET_LENGTH_MAX);
     assert_eq!(chap.name, "host");
+}
+
+/// Each receiver's secret is for that receiver.
+#[test]
+fn secrets_of_those_who_are_told_of_alarms_are_sealed() {
+    let keys = Keys::new(&[1; 32], None);
+    let hook = |secret: &str| ReceiverRecord {
+        critical_only: false,
+        authority: String::new(),
+        way: ReceiverWay::Webhook {
+            url: "https://hooks.example/".to_owned(),
+            secret: Some(Secret(secret.to_owned())),
+        },
+    };
+    let mail = ReceiverRecord {
+        way: ReceiverWay::Mail {
+            server: "mail.example".to_owned(),
+            port: 587,
+            security: MailSecurity::StartTls,
+            user: Some("holdfast".to_owned()),
+            password: Some(Secret(MUTUAL.to_owned())),
+            from: "holdfast@mail.example".to_owned(),
+            to: vec!["ops@mail.example".to_owned()],
+        },
+        ..hook("")
+    };
+    let receivers = [("hook".to_owned(), hook(SECRET)), ("mail".to_owned(), mail)];
+    let record = ReceiversRecord {
+        schema: 1,
+        receivers: receivers.into(),
+    };
+    let mut value = record.encode().to_vec();
+    documents::change(RECEIVERS_KEY, &mut value, |context, secret| {
+        secret.0 = text::seal(&keys, context, &secret.0);
+    });
+    let text = String::from_utf8_lossy(&value);
+    assert!(!text.contains(SECRET) && !text.contains(MUTUAL) && text.contains("hooks.example"));
+    let mut opened = value.clone();
+    documents::change(RECEIVERS_KEY, &mut opened, |context, secret| {
+        secret.0 = text::open(Some(&keys), context, &secret.0).expect("it is its key");
+    });
+    assert_eq!(ReceiversRecord::decode(&opened).expect("it is one"), record);
+    // The hook's secret is none of the mail's.
+    let mut moved = ReceiversRecord::decode(&value).expect("it is one");
+    let hook = moved.receivers.remove("hook").expect("it is there");
+    moved.receivers.insert("mail".to_owned(), hook);
+    let mut moved = moved.encode().to_vec();
+    documents::change(RECEIVERS_KEY, &mut moved, |context, secret| {
+        let opened = text::open(Some(&keys), context, &secret.0);
+        assert_eq!(opened, Err(OpenError::Changed));
+    });
 }
 
 #[test]
