@@ -491,6 +491,7 @@ pub(crate) fn documents(
             seconds_left: seconds_left(device, bytes_per_second),
             bad_blocks: device.bad_blocks,
             detached: device.disk.and_then(|disk| detached.get(&disk).copied()),
+            latency_p99_us: None,
         }
     };
     devices.iter().map(document).collect()

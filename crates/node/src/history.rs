@@ -11,6 +11,7 @@ mod answer;
 mod archive;
 mod measure;
 mod recent;
+mod slowness;
 
 use std::io;
 use std::path::Path;
@@ -20,11 +21,13 @@ use std::thread;
 use holdfast_api::documents::{HistorySubject, LocalHistory, LocalHistoryQuery, LocalTraffic};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_history::Frame;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::archive::Archive;
 pub(crate) use self::measure::Measuring;
 use self::recent::Seconds;
+use self::slowness::Slowness;
+pub(crate) use self::slowness::Tails;
 use crate::metrics::Traffic;
 
 /// The directory in a node's.
@@ -97,7 +100,7 @@ impl HistoryDesk {
     }
 }
 
-/// Begins with what a node's directory has. The thread ends when both ends are dropped.
+/// Begins with what a node's directory has; tells how slow devices are, too. The thread ends when both ends are dropped.
 ///
 /// # Errors
 /// The operating system has no thread to give.
@@ -106,8 +109,9 @@ pub(crate) fn keep(
     directory: &Path,
     bytes_max: u64,
     traffic: Traffic,
-) -> io::Result<(FrameSender, HistoryDesk)> {
+) -> io::Result<(FrameSender, HistoryDesk, watch::Receiver<Tails>)> {
     let (sender, orders) = sync_channel(WAITING_MAX);
+    let (mut slowness, tails) = Slowness::new();
     let directory = directory.join(HISTORY_DIRECTORY);
     let run = move || {
         serve(
@@ -115,18 +119,26 @@ pub(crate) fn keep(
             &orders,
             &mut Archive::open(directory, bytes_max),
             &traffic,
+            &mut slowness,
         );
     };
     thread::Builder::new().name("history".into()).spawn(run)?;
-    Ok((FrameSender(sender.clone()), HistoryDesk(sender)))
+    Ok((FrameSender(sender.clone()), HistoryDesk(sender), tails))
 }
 
-fn serve(node: u16, orders: &Receiver<Order>, archive: &mut Archive, traffic: &Traffic) {
+fn serve(
+    node: u16,
+    orders: &Receiver<Order>,
+    archive: &mut Archive,
+    traffic: &Traffic,
+    slowness: &mut Slowness,
+) {
     let mut seconds = Seconds::default();
     for order in orders {
         match order {
             Order::Keep(frame) => {
                 measure::tell(traffic, &frame);
+                slowness.take(&frame);
                 let frame = frame.bounded();
                 seconds.take(&frame);
                 archive.take(frame);
@@ -162,7 +174,7 @@ mod tests {
             step: 10,
         };
         for start in 0..2 {
-            let (sender, desk) =
+            let (sender, desk, _) =
                 keep(4, directory.path(), 1 << 20, Traffic::default()).expect("it starts");
             if start == 0 {
                 for second in 0..20 {

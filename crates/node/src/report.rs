@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    Astray, AwaitedCause, CacheUse, JournalScrubs, ListedMember, LocalCondition, LocalJoining,
-    LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSession, LocalSlice,
-    LocalStall, LocalSync, LocalVolume, MemberState, MendedBlocks, PathState, Rejected,
+    Astray, AwaitedCause, CacheUse, Device, JournalScrubs, ListedMember, LocalCondition,
+    LocalJoining, LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSession,
+    LocalSlice, LocalStall, LocalSync, LocalVolume, MemberState, MendedBlocks, PathState, Rejected,
     ReplicaCondition, Room, SESSIONS_MAX, SessionParameters, Versions,
 };
 use holdfast_engine::{
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 use crate::config::NodeConfig;
 use crate::detached::Seen;
+use crate::history::Tails;
 use crate::paths::Place;
 use crate::rates::{Means, Rates};
 use crate::{clock, devices, mending, stalls};
@@ -52,6 +53,8 @@ pub(crate) struct Reporter {
     away: Option<Instant>,
     /// How the members of etcd are, once somebody looks.
     members: Option<watch::Receiver<MembersView>>,
+    /// How slow the devices are, once somebody measures.
+    tails: Option<watch::Receiver<Tails>>,
     /// Reports that were made.
     made: u64,
     /// What joining replicas have, by slice and node.
@@ -98,6 +101,7 @@ impl Reporter {
             metadata: None,
             away: None,
             members: None,
+            tails: None,
             made: 0,
             joining: Rates::default(),
             brought: Rates::default(),
@@ -137,14 +141,33 @@ impl Reporter {
         self.registered = Some((incarnation, store));
     }
 
-    /// From now on there is a client of the metadata, and somebody looks at the members of etcd.
+    /// From now on there is a client of the metadata, somebody looks at the members of etcd, and measures the devices.
     pub(crate) fn follow(
         &mut self,
         metadata: watch::Receiver<Status>,
         members: watch::Receiver<MembersView>,
+        tails: watch::Receiver<Tails>,
     ) {
         self.metadata = Some(metadata);
         self.members = Some(members);
+        self.tails = Some(tails);
+    }
+
+    fn devices(&self, status: &NodeStatus, names: &[PathBuf]) -> Vec<Device> {
+        let mut devices = devices::documents(
+            &status.devices,
+            names,
+            &self.known,
+            &self.emptied,
+            &self.detached.borrow(),
+        );
+        if let Some(tails) = &self.tails {
+            let tails = tails.borrow();
+            for device in devices.iter_mut().filter(|it| !it.is_absent) {
+                device.latency_p99_us = tails.get(&device.number).copied();
+            }
+        }
+        devices
     }
 
     /// The report for this state of the engine; `names` has the paths of disks by their numbers.
@@ -197,14 +220,10 @@ impl Reporter {
                 let sessions = status.sessions.iter().take(SESSIONS_MAX);
                 sessions.map(|it| session(it, now)).collect()
             },
-            devices: devices::documents(
-                &status.devices,
-                names,
-                &self.known,
-                &self.emptied,
-                &self.detached.borrow(),
-            ),
+            devices: self.devices(status, names),
             secrets_key: self.secrets_key.map(|key| key.to_string()),
+            // Whoever is asked knows.
+            vitals: None,
         }
     }
 

@@ -155,7 +155,7 @@ async fn serve<A: Api>(
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
     let services = Services::start(config, door, told, (desk.clone(), looker), log, make_api)?;
-    reporter.follow(services.metadata, services.members);
+    reporter.follow(services.metadata, services.members, services.tails);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {
             report.send_replace(reporter.report(&NodeStatus::default(), &[]));

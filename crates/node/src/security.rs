@@ -65,6 +65,10 @@ impl Security {
         security.map_or_else(Seal::without_key, |it| it.seal.clone())
     }
 
+    pub(crate) fn credentials(&self) -> Credentials {
+        self.credentials.clone()
+    }
+
     pub(crate) fn acceptor(&self) -> Acceptor {
         Acceptor::new(&self.credentials)
     }

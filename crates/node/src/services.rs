@@ -20,7 +20,7 @@ use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use holdfast_seal::Seal;
-use holdfast_tls::Connector;
+use holdfast_tls::{Connector, Credentials};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
@@ -30,7 +30,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
-use crate::history::{self, FrameSender, HistoryDesk};
+use crate::history::{self, FrameSender, HistoryDesk, Tails};
 use crate::logging::LogDesk;
 use crate::members;
 use crate::metrics::Metrics;
@@ -67,6 +67,8 @@ pub struct ApiParts {
     pub connector: Option<Connector>,
     /// What seals secrets in the metadata.
     pub seal: Seal,
+    /// The credentials behind that.
+    pub credentials: Option<Credentials>,
     /// Where its log, and what else there is for whoever looks into something, is asked for.
     pub upkeep: NodeUpkeep,
 }
@@ -82,6 +84,8 @@ pub(crate) struct Services {
     pub(crate) stalls: StallSender,
     /// Where goes what was measured.
     pub(crate) frames: FrameSender,
+    /// How slow the devices are.
+    pub(crate) tails: watch::Receiver<Tails>,
     pub(crate) stop: [oneshot::Sender<()>; 2],
 }
 
@@ -104,7 +108,7 @@ impl Services {
         let metrics = Metrics::new(&config.name);
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
-        let (frames, history) = keep_history(config, &metrics)?;
+        let (frames, history, tails) = keep_history(config, &metrics)?;
         drop(within);
         let within = for_api.enter();
         let listener = listener
@@ -127,6 +131,7 @@ impl Services {
             devices: devices.clone(),
             connector: security.as_ref().map(Security::connector),
             seal: Security::seal_of(security.as_ref()),
+            credentials: security.as_ref().map(Security::credentials),
             upkeep: NodeUpkeep::new(log, config),
         };
         drop(within);
@@ -152,12 +157,16 @@ impl Services {
             members,
             stalls,
             frames,
+            tails,
             stop: [stop_beside, stop_api],
         })
     }
 }
 
-fn keep_history(config: &NodeConfig, metrics: &Metrics) -> io::Result<(FrameSender, HistoryDesk)> {
+fn keep_history(
+    config: &NodeConfig,
+    metrics: &Metrics,
+) -> io::Result<(FrameSender, HistoryDesk, watch::Receiver<Tails>)> {
     let bytes_max = config.history.bytes_max;
     let traffic = metrics.traffic().clone();
     history::keep(config.node.0, &config.directory, bytes_max, traffic)

@@ -129,6 +129,14 @@ impl Credentials {
         self.shown.get().1
     }
 
+    /// Until when they are good: as long as the certificate that is shown, and the authority's, are.
+    #[must_use]
+    pub fn good_until(&self) -> SystemTime {
+        let own = self.issued().not_after;
+        let authority = Issued::read(&self.authority).map(|it| it.not_after);
+        authority.map_or(own, |authority| own.min(authority))
+    }
+
     /// Whose they are.
     #[must_use]
     pub fn node(&self) -> NodeId {

@@ -45,6 +45,19 @@ pub enum AwaitedCause {
     Other,
 }
 
+/// What a node knows of itself that alarms are about, beside what volumes need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Vitals {
+    /// Its clock when it answered: milliseconds since 1970 (UTC).
+    pub clock_ms: u64,
+    /// The longest that commands of hosts have waited at its portal, of what ended within the last hour or lasts: milliseconds.
+    pub longest_stall_ms: u64,
+    /// When its certificate expires, or that of its authority, whichever is sooner: milliseconds since 1970 (UTC); null
+    /// without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_expires_ms: Option<u64>,
+}
+
 /// What one node knows by itself, from which any node makes the documents about volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalReport {
@@ -138,6 +151,9 @@ pub struct LocalReport {
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,
+    /// What alarms are about beside all that; null from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vitals: Option<Vitals>,
     /// The sessions at its portal, which are asked for by themselves, as paths are.
     #[serde(skip)]
     pub sessions: Vec<LocalSession>,

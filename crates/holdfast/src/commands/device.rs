@@ -332,6 +332,7 @@ mod tests {
             seconds_left: (state == DeviceState::Draining).then_some(used_bytes >> 20),
             bad_blocks: 0,
             detached: None,
+            latency_p99_us: None,
         };
         let list = DeviceList {
             devices: vec![
@@ -372,6 +373,7 @@ mod tests {
             seconds_left: None,
             bad_blocks: 0,
             detached: None,
+            latency_p99_us: None,
         };
         assert_eq!(row(&device)[3], "in-use");
         for (detached, told) in [

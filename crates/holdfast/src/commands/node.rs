@@ -36,6 +36,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             devices,
             connector,
             seal,
+            credentials,
             upkeep,
         } = parts;
         if let Some(session) = founding {
@@ -45,6 +46,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         let controller = Controller::new(cluster, session, Some(report))
             .connecting(connector)
             .sealing(seal)
+            .showing(credentials)
             .keeping(stalls, move |report| metrics.text(report))
             .telling_history(
                 {

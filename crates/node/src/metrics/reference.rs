@@ -100,6 +100,7 @@ pub fn sample() -> String {
             seconds_left: None,
             bad_blocks: 0,
             detached: None,
+            latency_p99_us: None,
         }],
         metadata_listed: vec![ListedMember {
             member: "cafe".to_owned(),
