@@ -6,6 +6,7 @@
 //! - where nobody has answered, or who has was not the only one that was asked, the error says what each did.
 
 mod access;
+mod alarms;
 mod connection;
 mod events;
 mod history;

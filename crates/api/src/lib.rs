@@ -35,12 +35,13 @@ pub use router::{openapi, router};
 pub use upkeep::Upkeep;
 
 use documents::{
-    AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
+    AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
+    AlarmQuery, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
     LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport,
-    LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Reservations,
-    SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver,
+    ReceiverList, ReceiverPut, Reservations, SessionList, Settings, SettingsChange, StallList,
+    StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -265,6 +266,43 @@ pub trait Api: Send + Sync + 'static {
         &self,
         name: &str,
     ) -> impl Future<Output = Result<LocalSupport, Problem>> + Send;
+
+    /// The alarms.
+    fn alarms(&self, query: AlarmQuery) -> impl Future<Output = Result<AlarmList, Problem>> + Send;
+
+    /// Takes note of an alarm, in somebody's name; [`ProblemKind::NoSuchAlarm`] if it does not last.
+    fn acknowledge_alarm(
+        &self,
+        id: u64,
+        request: AlarmAcknowledge,
+        by: String,
+    ) -> impl Future<Output = Result<Alarm, Problem>> + Send;
+
+    /// The kinds of alarms, and when they are raised.
+    fn alarm_kinds(&self) -> impl Future<Output = Result<AlarmKindList, Problem>> + Send;
+
+    /// Changes when alarms of a kind are raised; without a change, it is as if nobody had.
+    fn change_alarm_kind(
+        &self,
+        kind: &str,
+        change: Option<AlarmKindChange>,
+    ) -> impl Future<Output = Result<AlarmKind, Problem>> + Send;
+
+    /// Those who are told of alarms.
+    fn receivers(&self) -> impl Future<Output = Result<ReceiverList, Problem>> + Send;
+
+    /// Has somebody told of alarms, from now on.
+    fn put_receiver(
+        &self,
+        name: &str,
+        request: ReceiverPut,
+    ) -> impl Future<Output = Result<Receiver, Problem>> + Send;
+
+    /// Has somebody told of alarms no more.
+    fn remove_receiver(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// Tells a receiver of an alarm that is none, now; [`ProblemKind::Undelivered`] with the reason if that cannot be.
+    fn test_receiver(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// The same, of the node behind this interface; [`ProblemKind::NoNode`] if there is none.
     fn local_support(&self) -> impl Future<Output = Result<LocalSupport, Problem>> + Send;

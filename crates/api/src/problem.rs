@@ -99,6 +99,15 @@ pub enum ProblemKind {
     /// There is no token of that id.
     #[serde(rename = "urn:holdfast:problem:no-such-token")]
     NoSuchToken,
+    /// There is no alarm of that id that lasts, or no kind of alarm of that code.
+    #[serde(rename = "urn:holdfast:problem:no-such-alarm")]
+    NoSuchAlarm,
+    /// Nobody of that name is told of alarms.
+    #[serde(rename = "urn:holdfast:problem:no-such-receiver")]
+    NoSuchReceiver,
+    /// A receiver could not be told.
+    #[serde(rename = "urn:holdfast:problem:undelivered")]
+    Undelivered,
     /// A mistake of this program.
     #[serde(rename = "urn:holdfast:problem:internal")]
     Internal,
@@ -110,7 +119,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 29] = [
+    const ALL: [Self; 32] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
@@ -138,6 +147,9 @@ impl ProblemKind {
         Self::NoSuchUser,
         Self::UserExists,
         Self::NoSuchToken,
+        Self::NoSuchAlarm,
+        Self::NoSuchReceiver,
+        Self::Undelivered,
         Self::Internal,
         Self::Other,
     ];
@@ -151,10 +163,13 @@ impl ProblemKind {
             | Self::NoSuchTask
             | Self::NoSuchUser
             | Self::NoSuchToken
+            | Self::NoSuchAlarm
+            | Self::NoSuchReceiver
             | Self::NoNode
             | Self::NoSuchResource => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::Refused
+            | Self::Undelivered
             | Self::VolumeExists
             | Self::UserExists
             | Self::VolumeInUse
@@ -204,6 +219,9 @@ impl ProblemKind {
             Self::NoSuchUser => "no-such-user",
             Self::UserExists => "user-exists",
             Self::NoSuchToken => "no-such-token",
+            Self::NoSuchAlarm => "no-such-alarm",
+            Self::NoSuchReceiver => "no-such-receiver",
+            Self::Undelivered => "undelivered",
             Self::Internal => "internal",
             Self::Other => "other",
         }
@@ -238,6 +256,9 @@ impl ProblemKind {
             Self::NoSuchUser => "no such user",
             Self::UserExists => "the user exists",
             Self::NoSuchToken => "no such token",
+            Self::NoSuchAlarm => "no such alarm",
+            Self::NoSuchReceiver => "no such receiver",
+            Self::Undelivered => "could not be told",
             Self::Internal | Self::Other => "a mistake of this program",
         }
     }

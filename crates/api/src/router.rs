@@ -1,6 +1,7 @@
 //! The resources and their methods.
 
 mod access;
+mod alarms;
 mod answers;
 mod events;
 mod guard;
@@ -116,7 +117,16 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         paths::local_sessions,
         paths::reservations,
         traffic::traffic,
-        traffic::local_traffic
+        traffic::local_traffic,
+        alarms::alarms,
+        alarms::acknowledge_alarm,
+        alarms::alarm_kinds,
+        alarms::change_alarm_kind,
+        alarms::reset_alarm_kind,
+        alarms::receivers,
+        alarms::put_receiver,
+        alarms::remove_receiver,
+        alarms::test_receiver
     ),
     components(schemas(Problem))
 )]
@@ -180,6 +190,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(upkeep())
         .merge(paths::routes())
         .merge(traffic::routes())
+        .merge(alarms::routes())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))

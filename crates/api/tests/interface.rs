@@ -144,6 +144,60 @@ impl Api for Remembering {
         Ok(holdfast_api::documents::LocalSessions::default())
     }
 
+    async fn alarms(
+        &self,
+        query: holdfast_api::documents::AlarmQuery,
+    ) -> Result<holdfast_api::documents::AlarmList, Problem> {
+        self.ask(format!("alarms {:?}", query.state))?;
+        Ok(holdfast_api::documents::AlarmList::default())
+    }
+
+    async fn acknowledge_alarm(
+        &self,
+        id: u64,
+        request: holdfast_api::documents::AlarmAcknowledge,
+        by: String,
+    ) -> Result<holdfast_api::documents::Alarm, Problem> {
+        self.ask(format!("{by} takes note of alarm {id}: {}", request.note))?;
+        Err(Problem::new(ProblemKind::NoSuchAlarm, "no alarm here"))
+    }
+
+    async fn alarm_kinds(&self) -> Result<holdfast_api::documents::AlarmKindList, Problem> {
+        self.ask("alarm kinds".to_owned())?;
+        Ok(holdfast_api::documents::AlarmKindList::default())
+    }
+
+    async fn change_alarm_kind(
+        &self,
+        kind: &str,
+        change: Option<holdfast_api::documents::AlarmKindChange>,
+    ) -> Result<holdfast_api::documents::AlarmKind, Problem> {
+        self.ask(format!("alarm kind {kind}: {change:?}"))?;
+        Err(Problem::new(ProblemKind::NoSuchAlarm, "no kind here"))
+    }
+
+    async fn receivers(&self) -> Result<holdfast_api::documents::ReceiverList, Problem> {
+        self.ask("receivers".to_owned())?;
+        Ok(holdfast_api::documents::ReceiverList::default())
+    }
+
+    async fn put_receiver(
+        &self,
+        name: &str,
+        request: holdfast_api::documents::ReceiverPut,
+    ) -> Result<holdfast_api::documents::Receiver, Problem> {
+        self.ask(format!("put receiver {name}: {request:?}"))?;
+        Err(Problem::new(ProblemKind::Invalid, "no receiver here"))
+    }
+
+    async fn remove_receiver(&self, name: &str) -> Result<(), Problem> {
+        self.ask(format!("remove receiver {name}"))
+    }
+
+    async fn test_receiver(&self, name: &str) -> Result<(), Problem> {
+        self.ask(format!("test receiver {name}"))
+    }
+
     async fn reservations(
         &self,
         name: &str,

@@ -43,6 +43,12 @@ pub enum EventKind {
     AlertRaised,
     /// That is not so any more.
     AlertCleared,
+    /// An alarm is raised.
+    AlarmRaised,
+    /// Somebody has taken note of an alarm.
+    AlarmAcknowledged,
+    /// An alarm is over.
+    AlarmCleared,
     /// What this version does not know.
     #[serde(other)]
     Other,
@@ -71,6 +77,9 @@ impl EventKind {
             Self::Settings => "settings",
             Self::AlertRaised => "alert-raised",
             Self::AlertCleared => "alert-cleared",
+            Self::AlarmRaised => "alarm-raised",
+            Self::AlarmAcknowledged => "alarm-acknowledged",
+            Self::AlarmCleared => "alarm-cleared",
             Self::Other => "other",
         }
     }

@@ -116,6 +116,30 @@ const TABLE: &[(&str, &str, Need)] = &[
     row("GET", "/api/v1/local/sessions", Viewer, Cluster),
     row("GET", "/api/v1/traffic", Viewer, Volumes),
     row("GET", "/api/v1/local/traffic", Viewer, Cluster),
+    row("GET", "/api/v1/alarms", Viewer, Cluster),
+    row("POST", "/api/v1/alarms/{id}/acknowledge", Operator, Cluster),
+    row("GET", "/api/v1/alarm-kinds", Viewer, Cluster),
+    row(
+        "PATCH",
+        "/api/v1/alarm-kinds/{kind}",
+        Administrator,
+        Cluster,
+    ),
+    row(
+        "DELETE",
+        "/api/v1/alarm-kinds/{kind}",
+        Administrator,
+        Cluster,
+    ),
+    row("GET", "/api/v1/receivers", Administrator, Cluster),
+    row("PUT", "/api/v1/receivers/{name}", Administrator, Cluster),
+    row("DELETE", "/api/v1/receivers/{name}", Administrator, Cluster),
+    row(
+        "POST",
+        "/api/v1/receivers/{name}/test",
+        Administrator,
+        Cluster,
+    ),
     row("GET", "/metrics", Viewer, Metrics),
 ];
 
