@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use holdfast_api::documents::{Event, EventKind, EventSeverity};
 use holdfast_api::events::{Listener, Teller};
@@ -18,6 +18,8 @@ use holdfast_api::{Problem, ProblemKind};
 use tokio::time::Instant;
 
 use crate::Controller;
+use crate::alarms::alarm_changes;
+use crate::steering::unix_ms;
 use crate::view::{Change, Snapshot};
 
 /// Listeners of one node at a time: an eighth of the connections that the interface takes.
@@ -146,11 +148,13 @@ impl Controller {
 /// Compares looks until nobody has listened for a while.
 async fn watch(controller: Controller, first: Snapshot) {
     let mut last = first;
+    let mut alarms = controller.alarms_seen().await;
     let mut heard = Instant::now();
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
         // What cannot be seen now shows at the next look that can.
         let now = controller.snapshot().await.ok();
+        let alarms_now = controller.alarms_seen().await;
         let mut log = controller.events.log();
         if let Some(now) = now {
             for change in now.since(&last) {
@@ -158,6 +162,12 @@ async fn watch(controller: Controller, first: Snapshot) {
             }
             last = now;
         }
+        if let (Some(before), Some(now)) = (&alarms, &alarms_now) {
+            for change in alarm_changes(before, now) {
+                log.tell(change);
+            }
+        }
+        alarms = alarms_now.or(alarms);
         log.listeners.retain(|listener| !listener.is_over());
         if !log.listeners.is_empty() {
             heard = Instant::now();
@@ -166,11 +176,6 @@ async fn watch(controller: Controller, first: Snapshot) {
             return;
         }
     }
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alarms;
 mod asking;
 mod audit;
 mod beginning;
@@ -45,12 +46,14 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    AccessChange, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
+    AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
+    AlarmQuery, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
     HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
     LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStall, LocalStalls,
     LocalSupport, LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList,
-    Reservations, SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task,
-    Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Receiver, ReceiverList, ReceiverPut, Reservations, SessionList, Settings, SettingsChange,
+    StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -59,7 +62,7 @@ use holdfast_metadata::Session;
 use holdfast_model::ClusterId;
 use holdfast_model::metadata::{MetadataError, Transaction};
 use holdfast_seal::Seal;
-use holdfast_tls::Connector;
+use holdfast_tls::{Connector, Credentials};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -105,6 +108,8 @@ pub struct Controller {
     history: Option<AskHistory>,
     /// Where its log, and what else it has, is asked for.
     upkeep: Option<Own>,
+    /// The credentials of this process, which expire.
+    credentials: Option<Credentials>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
     /// The highest revision of the metadata that was seen.
@@ -149,6 +154,7 @@ impl Controller {
             devices: None,
             history: None,
             upkeep: None,
+            credentials: None,
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
@@ -177,6 +183,15 @@ impl Controller {
     pub fn sealing(self, seal: Seal) -> Self {
         self.desk.seal_with(seal);
         self
+    }
+
+    /// With what it shows others, to tell when that expires.
+    #[must_use]
+    pub fn showing(self, credentials: Option<Credentials>) -> Self {
+        Self {
+            credentials,
+            ..self
+        }
     }
 
     /// Steers the cluster whenever nobody else does, until the task is aborted or its runtime ends.
@@ -513,6 +528,47 @@ impl Api for Controller {
 
     async fn node_support(&self, name: &str) -> Result<LocalSupport, Problem> {
         self.support_of(name).await
+    }
+
+    async fn alarms(&self, query: AlarmQuery) -> Result<AlarmList, Problem> {
+        self.alarms_asked(query).await
+    }
+
+    async fn acknowledge_alarm(
+        &self,
+        id: u64,
+        request: AlarmAcknowledge,
+        by: String,
+    ) -> Result<Alarm, Problem> {
+        self.acknowledge(id, &request, &by).await
+    }
+
+    async fn alarm_kinds(&self) -> Result<AlarmKindList, Problem> {
+        self.kinds_of_alarms().await
+    }
+
+    async fn change_alarm_kind(
+        &self,
+        kind: &str,
+        change: Option<AlarmKindChange>,
+    ) -> Result<AlarmKind, Problem> {
+        self.change_kind_of_alarm(kind, change).await
+    }
+
+    async fn receivers(&self) -> Result<ReceiverList, Problem> {
+        self.receivers_of_alarms().await
+    }
+
+    async fn put_receiver(&self, name: &str, request: ReceiverPut) -> Result<Receiver, Problem> {
+        self.set_receiver(name, &request).await
+    }
+
+    async fn remove_receiver(&self, name: &str) -> Result<(), Problem> {
+        self.drop_receiver(name).await
+    }
+
+    async fn test_receiver(&self, name: &str) -> Result<(), Problem> {
+        self.try_receiver(name).await
     }
 
     async fn local_support(&self) -> Result<LocalSupport, Problem> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
-    LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions,
+    LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions, Vitals,
 };
 use holdfast_api::trace::carried;
 use holdfast_control::{Inventory, Part, Seen};
@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::asking::client_of;
+use crate::steering::unix_ms;
 
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
@@ -71,6 +72,9 @@ struct Report {
     silent: BTreeMap<NodeId, u64>,
     /// The name of the key by which it opens secrets.
     secrets_key: Option<String>,
+    vitals: Option<Vitals>,
+    /// Milliseconds by which its clock differs from the one here, at least.
+    skew_ms: u64,
 }
 
 /// Why nothing that a node holds is relied on.
@@ -90,8 +94,33 @@ pub(crate) enum Absence {
     Estranged(String),
 }
 
+/// What a node has answered.
+#[derive(Clone, Debug)]
+struct Answered {
+    report: LocalReport,
+    is_registered: bool,
+    skew_ms: u64,
+}
+
+impl From<LocalReport> for Answered {
+    /// The process asks itself, or nobody was asked.
+    fn from(report: LocalReport) -> Self {
+        Self {
+            report,
+            is_registered: true,
+            skew_ms: 0,
+        }
+    }
+}
+
 impl Report {
-    fn new(report: LocalReport, is_registered: bool) -> Self {
+    fn new(
+        Answered {
+            report,
+            is_registered,
+            skew_ms,
+        }: Answered,
+    ) -> Self {
         let summary = LocalSummary::from(&report);
         let volumes = report.volumes.into_iter();
         let slices = report.slices.into_iter().map(|slice| {
@@ -132,6 +161,8 @@ impl Report {
                 .map(|silence| (NodeId(silence.node), silence.seconds))
                 .collect(),
             secrets_key: report.secrets_key,
+            vitals: report.vitals,
+            skew_ms,
         }
     }
 
@@ -152,7 +183,7 @@ impl Reports {
         let mut answers = Vec::new();
         for node in nodes {
             match local.take_if(|local| whose(local, node) == Whose::Registered) {
-                Some(local) => answers.push((local, true)),
+                Some(local) => answers.push(Answered::from(local)),
                 None => drop(asked.spawn(carried(ask(node.clone(), client_of(node, connector))))),
             }
         }
@@ -165,7 +196,7 @@ impl Reports {
         }
         let nodes = answers
             .into_iter()
-            .map(|(one, is_registered)| (NodeId(one.node), Report::new(one, is_registered)));
+            .map(|one| (NodeId(one.report.node), Report::new(one)));
         Self {
             nodes: nodes.collect(),
             waited: last.elapsed(),
@@ -194,7 +225,7 @@ impl Reports {
     pub(crate) fn of(reports: impl IntoIterator<Item = LocalReport>) -> Self {
         let nodes = reports
             .into_iter()
-            .map(|one| (NodeId(one.node), Report::new(one, true)));
+            .map(|one| (NodeId(one.node), Report::new(one.into())));
         Self {
             nodes: nodes.collect(),
             ..Self::default()
@@ -439,6 +470,13 @@ impl Reports {
         Some(self.summary(node)?.room)
     }
 
+    /// What alarms about a node are about, if it answers and tells; with it by how many milliseconds its clock differs from the one
+    /// here, at least.
+    pub(crate) fn vitals(&self, node: NodeId) -> Option<(Vitals, u64)> {
+        let report = self.nodes.get(&node)?;
+        Some((report.vitals?, report.skew_ms))
+    }
+
     /// What a node runs, if it answers and tells.
     pub(crate) fn versions(&self, node: NodeId) -> Option<&Versions> {
         self.nodes.get(&node)?.versions.as_ref()
@@ -462,16 +500,31 @@ impl Reports {
     }
 }
 
-async fn ask(node: NodeRecord, client: Option<ApiClient>) -> Option<(LocalReport, bool)> {
+async fn ask(node: NodeRecord, client: Option<ApiClient>) -> Option<Answered> {
+    let before = unix_ms();
     let report = tokio::time::timeout(REPORT_TIME_MAX, client?.local())
         .await
         .ok()?
         .ok()?;
-    match whose(&report, &node) {
-        Whose::Registered => Some((report, true)),
-        Whose::Starting => Some((report, false)),
-        Whose::Other => None,
-    }
+    let vitals = report.vitals.as_ref();
+    let skew_ms = vitals.map_or(0, |it| skew(it.clock_ms, before, unix_ms()));
+    let is_registered = match whose(&report, &node) {
+        Whose::Registered => true,
+        Whose::Starting => false,
+        Whose::Other => return None,
+    };
+    Some(Answered {
+        report,
+        is_registered,
+        skew_ms,
+    })
+}
+
+/// By how much a clock differs at least that was read at some moment between two others.
+const fn skew(clock: u64, before: u64, after: u64) -> u64 {
+    let behind = before.saturating_sub(clock);
+    let ahead = clock.saturating_sub(after);
+    if behind > ahead { behind } else { ahead }
 }
 
 /// Whose report it is, by a node's record.
@@ -604,7 +657,13 @@ mod tests {
     #[test]
     fn what_a_node_lacks_to_be_relied_on_is_told_apart() {
         let absence = |report: LocalReport, is_registered| {
-            let nodes = [(NodeId(1), Report::new(report, is_registered))];
+            let nodes = [(
+                NodeId(1),
+                Report::new(Answered {
+                    is_registered,
+                    ..report.into()
+                }),
+            )];
             let reports = Reports {
                 nodes: nodes.into(),
                 ..Reports::default()

@@ -5,18 +5,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
-use holdfast_api::documents::{LocalMetadata, LocalReport};
+use holdfast_api::documents::{LocalMetadata, LocalReport, Vitals};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::Revision;
+use holdfast_tls::Credentials;
 use tokio::sync::watch;
 
 use crate::looks::{Look, Seen};
 use crate::reports::Reports;
 use crate::stalls::Kept;
+use crate::steering::unix_ms;
 use crate::{Controller, problem};
+
+/// For how long a stall is told as a node's longest: an hour.
+const HOUR_MS: u64 = 60 * 60 * 1000;
 
 impl Controller {
     /// What the metadata holds, for whoever does not need to know how the nodes are.
@@ -106,11 +112,29 @@ impl Controller {
         Ok((inventory, reports.asked_at(asked).beside(rejected)))
     }
 
+    /// What alarms about the node in this process are about, beside what it says itself.
+    fn vitals(&self, local: &LocalReport) -> Vitals {
+        let clock_ms = unix_ms();
+        let kept = self.kept.as_ref();
+        let stall = kept.map_or(0, |kept| {
+            kept.longest_ms(local, clock_ms.saturating_sub(HOUR_MS))
+        });
+        let until = self.credentials.as_ref().map(Credentials::good_until);
+        let until = until.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Vitals {
+            clock_ms,
+            longest_stall_ms: stall,
+            certificate_expires_ms: until.map(|it| it.as_millis() as u64),
+        }
+    }
+
     /// What the node in this process says of itself, and, if it steers, of others.
     pub(crate) fn report(&self) -> Option<LocalReport> {
         let local = self.local.as_ref()?.borrow().clone();
+        let vitals = Some(self.vitals(&local));
         Some(LocalReport {
             silent: self.silences.tell(),
+            vitals,
             ..local
         })
     }

@@ -35,6 +35,17 @@ impl fmt::Debug for Kept {
 }
 
 impl Kept {
+    /// How long the longest stall at the portal of this node was, of those that ended after a moment or last: milliseconds.
+    pub(crate) fn longest_ms(&self, report: &LocalReport, after_ms: u64) -> u64 {
+        let is_recent =
+            |stall: &&LocalStall| stall.began_ms.saturating_add(stall.length_ms) >= after_ms;
+        let ledger = self.stalls.borrow();
+        // They are in the order in which they ended.
+        let ended = ledger.iter().rev().take_while(is_recent);
+        let all = report.stalled.iter().chain(ended);
+        all.map(|stall| stall.length_ms).max().unwrap_or(0)
+    }
+
     /// What the node in this process, whose report this is, keeps of what is asked for.
     pub(crate) fn answer(&self, report: &LocalReport, query: StallQuery) -> LocalStalls {
         let wanted = |stall: &&LocalStall| query.wants(stall);

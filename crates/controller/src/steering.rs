@@ -29,6 +29,7 @@ use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
 
 use crate::Controller;
+use crate::alarms::AlarmWatch;
 use crate::reports::Reports;
 use crate::trust::Steering;
 
@@ -60,6 +61,7 @@ struct Memory {
     unsure: Option<Instant>,
     /// When it was last looked whether all secrets are sealed.
     sealed: Option<Instant>,
+    alarms: AlarmWatch,
 }
 
 /// Where everything is, since when.
@@ -333,6 +335,10 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             ..heard.seen
         })
     });
+    memory
+        .alarms
+        .pass(controller, own, &inventory, &reports)
+        .await;
     sight.unchanged = memory.unchanged(Instant::now(), &inventory, &reports);
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);
@@ -370,6 +376,12 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
 pub(crate) fn unix_seconds() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// The time, in milliseconds since 1970 (UTC).
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Takes note of who is up, with open devices, and follows the metadata. Who was never heard counts from now on.

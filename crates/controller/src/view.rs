@@ -23,6 +23,7 @@ use crate::steering::unix_seconds;
 use crate::tags::Tagged;
 
 mod absence;
+mod alarms;
 mod alerts;
 mod assessed;
 mod bad_blocks;
@@ -44,6 +45,7 @@ mod work;
 
 use work::{Missing, MissingState};
 
+pub(crate) use alarms::{Progress, alarm_observations};
 pub(crate) use changes::{Change, Snapshot};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use tasks::tasks;
@@ -76,8 +78,6 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         }
     }
     alerts.sort_by_key(|alert| Reverse(alert.severity));
-    let records = inventory.volumes.values().map(|volume| &volume.record);
-    let promised = records.map(|record| record.bytes * record.policy.copies() as u64);
     Status {
         cluster: inventory.cluster.record.cluster.to_string(),
         health,
@@ -86,11 +86,18 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         volumes,
         pool,
         tiers: tiers(inventory, reports),
-        promised_bytes: promised.sum(),
+        promised_bytes: promised_bytes_of(inventory),
         protection: explanation.protection,
         alerts,
         revision: inventory.revision.0,
     }
+}
+
+/// What volumes promise, with their copies.
+fn promised_bytes_of(inventory: &Inventory) -> u64 {
+    let records = inventory.volumes.values().map(|volume| &volume.record);
+    let promised = records.map(|record| record.bytes.saturating_mul(record.policy.copies() as u64));
+    promised.fold(0, u64::saturating_add)
 }
 
 /// The nodes of the cluster, counted, and the room on those that are up, and are not to go.

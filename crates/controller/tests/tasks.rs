@@ -149,6 +149,7 @@ async fn drains_are_called_off() {
         seconds_left: Some(1024),
         bad_blocks: 0,
         detached: None,
+        latency_p99_us: None,
     };
     leader.reporter.0.lock().unwrap().devices = vec![device];
     let id = format!("device-drain~{}~3", holder.name);

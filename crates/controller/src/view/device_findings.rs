@@ -246,6 +246,7 @@ mod tests {
             seconds_left: Some(30),
             bad_blocks: 0,
             detached: None,
+            latency_p99_us: None,
         }
     }
 

@@ -63,6 +63,54 @@ impl Api for Reporter {
         elsewhere()
     }
 
+    async fn alarms(
+        &self,
+        _: holdfast_api::documents::AlarmQuery,
+    ) -> Result<holdfast_api::documents::AlarmList, Problem> {
+        elsewhere()
+    }
+
+    async fn acknowledge_alarm(
+        &self,
+        _: u64,
+        _: holdfast_api::documents::AlarmAcknowledge,
+        _: String,
+    ) -> Result<holdfast_api::documents::Alarm, Problem> {
+        elsewhere()
+    }
+
+    async fn alarm_kinds(&self) -> Result<holdfast_api::documents::AlarmKindList, Problem> {
+        elsewhere()
+    }
+
+    async fn change_alarm_kind(
+        &self,
+        _: &str,
+        _: Option<holdfast_api::documents::AlarmKindChange>,
+    ) -> Result<holdfast_api::documents::AlarmKind, Problem> {
+        elsewhere()
+    }
+
+    async fn receivers(&self) -> Result<holdfast_api::documents::ReceiverList, Problem> {
+        elsewhere()
+    }
+
+    async fn put_receiver(
+        &self,
+        _: &str,
+        _: holdfast_api::documents::ReceiverPut,
+    ) -> Result<holdfast_api::documents::Receiver, Problem> {
+        elsewhere()
+    }
+
+    async fn remove_receiver(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
+    async fn test_receiver(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
     async fn reservations(
         &self,
         _: &str,

@@ -70,7 +70,7 @@ const TABLE: &[Row] = &[
     row(
         "controller",
         Kind::Io,
-        &["control", "net", "metadata", "seal", "api"],
+        &["control", "net", "metadata", "seal", "api", "notify"],
     ),
     row("tgt", Kind::Io, &[]),
     row("lab", Kind::Io, &["iscsi", "api"]),

@@ -702,6 +702,7 @@ fn device(bad_blocks: u64) -> Device {
         seconds_left: None,
         bad_blocks,
         detached: None,
+        latency_p99_us: None,
     }
 }
 

@@ -49,6 +49,7 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         seconds_left: None,
         bad_blocks: 0,
         detached: None,
+        latency_p99_us: None,
     };
     let missing = third(|report| report.devices.push(absent.clone()));
     let detached = third(|report| {

@@ -1,0 +1,84 @@
+//! What the interface says of alarms, from what is on record and the texts of the kinds.
+
+use holdfast_api::documents::{
+    Alarm, AlarmAcknowledged, AlarmKind, AlarmSeverity, AlarmThreshold, AlarmUnit,
+};
+use holdfast_control::{self as control, Direction, Threshold, rule_of};
+use holdfast_model::record::{AlarmEntry, AlarmRulesRecord};
+
+pub(super) fn severity(code: &str) -> AlarmSeverity {
+    let kind = control::AlarmKind::of(code);
+    kind.map_or(AlarmSeverity::Other, |kind| match kind.text().severity {
+        control::AlarmSeverity::Warning => AlarmSeverity::Warning,
+        control::AlarmSeverity::Critical => AlarmSeverity::Critical,
+    })
+}
+
+pub(super) fn alarm(entry: &AlarmEntry) -> Alarm {
+    let text = control::AlarmKind::of(&entry.kind).map(control::AlarmKind::text);
+    let (title, meaning, action) = match text {
+        Some(text) => (text.title, text.meaning, text.action),
+        None => (
+            "An alarm that this version does not know",
+            "Another version of Holdfast raised it.",
+            "Ask a node of the newest version.",
+        ),
+    };
+    Alarm {
+        id: entry.id,
+        kind: entry.kind.clone(),
+        severity: severity(&entry.kind),
+        title: title.to_owned(),
+        subject: entry.subject.clone(),
+        detail: entry.detail.clone(),
+        meaning: meaning.to_owned(),
+        action: action.to_owned(),
+        raised_ms: entry.raised_ms,
+        cleared_ms: entry.cleared.as_ref().map(|it| it.at_ms),
+        acknowledged: entry.acknowledged.as_ref().map(|it| AlarmAcknowledged {
+            by: it.by.clone(),
+            at_ms: it.at_ms,
+            note: it.note.clone(),
+        }),
+    }
+}
+
+pub(super) fn kind(kind: control::AlarmKind, rules: &AlarmRulesRecord) -> AlarmKind {
+    let text = kind.text();
+    let off = rules.rules.get(text.code).is_some_and(|rule| rule.is_off);
+    let present = match rules.rules.get(text.code) {
+        // One that is off has its threshold for when it is on again.
+        Some(rule) if rule.is_off => AlarmThreshold {
+            set: rule.set,
+            clear: rule.clear,
+            hold_seconds: rule.hold_seconds,
+        },
+        _ => threshold(rule_of(rules, kind).unwrap_or_else(|| kind.threshold())),
+    };
+    AlarmKind {
+        kind: text.code.to_owned(),
+        title: text.title.to_owned(),
+        severity: severity(text.code),
+        unit: match text.unit {
+            control::AlarmUnit::State => AlarmUnit::State,
+            control::AlarmUnit::Percent => AlarmUnit::Percent,
+            control::AlarmUnit::Milliseconds => AlarmUnit::Milliseconds,
+            control::AlarmUnit::Seconds => AlarmUnit::Seconds,
+            control::AlarmUnit::Days => AlarmUnit::Days,
+        },
+        low_is_bad: kind.direction() == Direction::Falling,
+        threshold: present,
+        default_threshold: threshold(kind.threshold()),
+        off,
+        meaning: text.meaning.to_owned(),
+        action: text.action.to_owned(),
+    }
+}
+
+fn threshold(threshold: Threshold) -> AlarmThreshold {
+    AlarmThreshold {
+        set: threshold.set(),
+        clear: threshold.clear(),
+        hold_seconds: threshold.hold_ms() / 1000,
+    }
+}

@@ -1,0 +1,376 @@
+//! Alarms: raised and cleared by whoever steers, told to receivers, and changed through the interface.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use holdfast_api::documents::{
+    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, MailPut, MailSecurity,
+    ReceiverPut, Room, WebhookPut,
+};
+use holdfast_api::{Api, ProblemKind};
+use holdfast_controller::Controller;
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, Store};
+use holdfast_model::metadata::{Operation, OperationResult, Selector};
+use holdfast_model::record::{RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use support::{CLUSTER, Node, controller, open};
+
+/// How long whoever steers may take: to begin, which is three seconds, and to look some times.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn node(number: u16, used_percent: u64, store: &Embedded) -> Node {
+    let node = Node::start(number, store).await;
+    fill(&node, used_percent);
+    node
+}
+
+fn fill(node: &Node, used_percent: u64) {
+    node.reporter.0.lock().unwrap().room = Room {
+        bytes: 100 << 30,
+        used_bytes: used_percent << 30,
+    };
+}
+
+async fn alarms(controller: &Controller, state: AlarmChoice) -> Vec<Alarm> {
+    controller
+        .alarms(AlarmQuery { state })
+        .await
+        .unwrap()
+        .alarms
+}
+
+/// Waits until so many alarms are raised.
+async fn raised(controller: &Controller, count: usize) -> Vec<Alarm> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let alarms = alarms(controller, AlarmChoice::Raised).await;
+        if alarms.len() == count {
+            return alarms;
+        }
+        assert!(Instant::now() < deadline, "not {count} but {alarms:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Somebody who is told over HTTP, and answers with what he is told to.
+struct Hook {
+    url: String,
+    told: Arc<Mutex<Vec<Value>>>,
+    status: Arc<Mutex<u16>>,
+}
+
+impl Hook {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let hook = Self {
+            url: format!("http://{}/hook", listener.local_addr().unwrap()),
+            told: Arc::default(),
+            status: Arc::new(Mutex::new(204)),
+        };
+        let (told, status) = (hook.told.clone(), hook.status.clone());
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                let body = loop {
+                    if stream.read_buf(&mut request).await.unwrap() == 0 {
+                        break None;
+                    }
+                    if let Some(body) = body(&request) {
+                        break Some(body);
+                    }
+                };
+                told.lock().unwrap().extend(body);
+                let answer = format!(
+                    "HTTP/1.1 {} x\r\ncontent-length: 0\r\n\r\n",
+                    *status.lock().unwrap()
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        hook
+    }
+
+    fn put(&self) -> ReceiverPut {
+        ReceiverPut {
+            webhook: Some(WebhookPut {
+                url: self.url.clone(),
+                secret: Some(Secret("open sesame".to_owned())),
+            }),
+            ..ReceiverPut::default()
+        }
+    }
+
+    /// Waits until so many messages have come.
+    async fn told(&self, count: usize) -> Vec<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = self.told.lock().unwrap().clone();
+            if told.len() >= count {
+                assert_eq!(told.len(), count, "{told:#?}");
+                return told;
+            }
+            assert!(Instant::now() < deadline, "told {told:#?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// The body of a request that is there as a whole.
+fn body(request: &[u8]) -> Option<Value> {
+    let text = std::str::from_utf8(request).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>().unwrap())
+    });
+    (body.len() >= length?).then(|| serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn an_alarm_is_raised_told_taken_note_of_and_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 10, &store).await, node(2, 96, &store).await];
+    let hook = Hook::start().await;
+    controller.put_receiver("ops", hook.put()).await.unwrap();
+    let steering = Controller::new(CLUSTER, store.session(), None).steer();
+    let found = raised(&controller, 1).await;
+    let alarm = &found[0];
+    assert_eq!(
+        (&*alarm.kind, &*alarm.subject),
+        ("pool-almost-full", "node n2")
+    );
+    assert!(
+        alarm.detail.starts_with("96 % of its room are used"),
+        "{}",
+        alarm.detail
+    );
+    assert!(alarm.acknowledged.is_none() && alarm.cleared_ms.is_none());
+    let told = hook.told(1).await;
+    assert!(told[0].to_string().contains("pool-almost-full"), "{told:?}");
+    let request = AlarmAcknowledge {
+        note: "ticket 7".to_owned(),
+    };
+    let known = controller
+        .acknowledge_alarm(alarm.id, request, "user eve".to_owned())
+        .await;
+    let known = known.unwrap().acknowledged.unwrap();
+    assert_eq!((&*known.by, &*known.note), ("user eve", "ticket 7"));
+    // Another one goes on where this one ended.
+    steering.abort();
+    let steering = Controller::new(CLUSTER, store.session(), None).steer();
+    fill(&nodes[1], 20);
+    raised(&controller, 0).await;
+    let past = alarms(&controller, AlarmChoice::Cleared).await;
+    assert_eq!(past.len(), 1);
+    assert_eq!((past[0].id, past[0].cleared_ms.is_some()), (alarm.id, true));
+    let told = hook.told(2).await;
+    assert!(told[1].to_string().contains("cleared"), "{told:?}");
+    let receivers = controller.receivers().await.unwrap().receivers;
+    assert_eq!(
+        (receivers[0].waiting, &receivers[0].undelivered),
+        (0, &None)
+    );
+    steering.abort();
+}
+
+#[tokio::test]
+async fn a_receiver_that_cannot_be_told_is_tried_again_and_one_that_refuses_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 96, &store).await];
+    let (late, never) = (Hook::start().await, Hook::start().await);
+    *late.status.lock().unwrap() = 503;
+    *never.status.lock().unwrap() = 410;
+    controller.put_receiver("late", late.put()).await.unwrap();
+    controller.put_receiver("never", never.put()).await.unwrap();
+    let problem = controller.test_receiver("never").await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::Undelivered);
+    assert!(
+        problem.detail.contains("410") && problem.hint.is_some(),
+        "{problem:?}"
+    );
+    never.told.lock().unwrap().clear();
+    let steering = Controller::new(CLUSTER, store.session(), None).steer();
+    raised(&controller, 1).await;
+    late.told(1).await;
+    never.told(1).await;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all = controller.receivers().await.unwrap().receivers;
+        let troubles: Vec<_> = all
+            .iter()
+            .filter_map(|it| it.undelivered.as_ref())
+            .collect();
+        if let [first, second] = troubles[..] {
+            assert_eq!((first.given_up, second.given_up), (false, true), "{all:#?}");
+            assert_eq!((all[0].waiting, all[1].waiting), (1, 0), "{all:#?}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "{all:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    *late.status.lock().unwrap() = 200;
+    late.told(2).await;
+    // The one that refused is told of what comes.
+    *never.status.lock().unwrap() = 200;
+    fill(&nodes[0], 10);
+    let told = never.told(2).await;
+    assert!(told[1].to_string().contains("cleared"), "{told:?}");
+    steering.abort();
+}
+
+#[tokio::test]
+async fn thresholds_are_set_put_off_and_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [node(1, 50, &store).await];
+    let steering = Controller::new(CLUSTER, store.session(), None).steer();
+    let change = |set, clear| AlarmKindChange {
+        set: Some(set),
+        clear: Some(clear),
+        ..AlarmKindChange::default()
+    };
+    let kind = "pool-almost-full";
+    let changed = controller
+        .change_alarm_kind(kind, Some(change(40, 30)))
+        .await
+        .unwrap();
+    assert_eq!(
+        (changed.threshold.set, changed.default_threshold.set),
+        (40, 95)
+    );
+    raised(&controller, 1).await;
+    let off = AlarmKindChange {
+        off: Some(true),
+        ..AlarmKindChange::default()
+    };
+    let changed = controller.change_alarm_kind(kind, Some(off)).await.unwrap();
+    assert!(changed.off && changed.threshold.set == 40);
+    raised(&controller, 0).await;
+    let reset = controller.change_alarm_kind(kind, None).await.unwrap();
+    assert_eq!(
+        (reset.off, reset.threshold),
+        (false, reset.default_threshold)
+    );
+    let kinds = controller.alarm_kinds().await.unwrap().kinds;
+    assert!(kinds.iter().any(|it| it.kind == kind && !it.off));
+    for (kind, change, expected) in [
+        ("nonsense", change(2, 1), ProblemKind::NoSuchAlarm),
+        ("node-lost", change(1, 1), ProblemKind::Invalid),
+        (kind, change(40, 50), ProblemKind::Invalid),
+        (kind, change(40, 0), ProblemKind::Invalid),
+    ] {
+        let problem = controller
+            .change_alarm_kind(kind, Some(change))
+            .await
+            .unwrap_err();
+        assert_eq!(problem.kind, expected, "{kind}: {problem}");
+    }
+    steering.abort();
+}
+
+async fn on_record(store: &Embedded) -> ReceiversRecord {
+    let mut user = User::new(store.session());
+    let range = Operation::Range(Selector::Key(RECEIVERS_KEY.into()));
+    let (_, OperationResult::Range(found)) = user.perform(range).await else {
+        panic!("it is a range");
+    };
+    found.first().map_or_else(ReceiversRecord::default, |pair| {
+        ReceiversRecord::decode(&pair.value).unwrap()
+    })
+}
+
+#[tokio::test]
+async fn receivers_are_checked_and_a_secret_stays_only_for_the_place_it_was_given_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let mail = |server: &str, password: Option<&str>| ReceiverPut {
+        mail: Some(MailPut {
+            server: server.to_owned(),
+            port: 587,
+            security: MailSecurity::StartTls,
+            user: Some("holdfast".to_owned()),
+            password: password.map(|it| Secret(it.to_owned())),
+            from: "holdfast@example.org".to_owned(),
+            to: vec!["ops@example.org".to_owned()],
+        }),
+        ..ReceiverPut::default()
+    };
+    let password = |record: &ReceiversRecord| match &record.receivers["ops"].way {
+        ReceiverWay::Mail { password, .. } => password.clone().map(|it| it.0),
+        ReceiverWay::Webhook { .. } => panic!("it is mail"),
+    };
+    let put = controller
+        .put_receiver("ops", mail("mail.example.org", Some("sesame")))
+        .await;
+    assert!(!format!("{:?}", put.unwrap()).contains("sesame"));
+    controller
+        .put_receiver("ops", mail("mail.example.org", None))
+        .await
+        .unwrap();
+    assert_eq!(
+        password(&on_record(&store).await).as_deref(),
+        Some("sesame")
+    );
+    let other = controller
+        .put_receiver("ops", mail("other.example.org", None))
+        .await;
+    assert_eq!(
+        other.unwrap_err().kind,
+        ProblemKind::Invalid,
+        "it goes to nobody else"
+    );
+    assert_eq!(
+        password(&on_record(&store).await).as_deref(),
+        Some("sesame")
+    );
+    let hook = |url: &str| ReceiverPut {
+        webhook: Some(WebhookPut {
+            url: url.to_owned(),
+            secret: None,
+        }),
+        ..ReceiverPut::default()
+    };
+    for (name, request) in [
+        ("no name", hook("http://192.0.2.1/")),
+        ("", hook("http://192.0.2.1/")),
+        ("x", hook("ftp://192.0.2.1/")),
+        ("x", hook("http://eve:secret@192.0.2.1/")),
+        ("x", ReceiverPut::default()),
+        (
+            "x",
+            ReceiverPut {
+                webhook: hook("http://192.0.2.1/").webhook,
+                ..mail("mail.example.org", Some("sesame"))
+            },
+        ),
+    ] {
+        let problem = controller.put_receiver(name, request).await.unwrap_err();
+        assert_eq!(problem.kind, ProblemKind::Invalid, "{name}: {problem}");
+    }
+    controller.remove_receiver("ops").await.unwrap();
+    for problem in [
+        controller.remove_receiver("ops").await.unwrap_err(),
+        controller.test_receiver("ops").await.unwrap_err(),
+    ] {
+        assert_eq!(problem.kind, ProblemKind::NoSuchReceiver);
+    }
+    let unknown = controller
+        .acknowledge_alarm(7, AlarmAcknowledge::default(), String::new())
+        .await;
+    assert_eq!(unknown.unwrap_err().kind, ProblemKind::NoSuchAlarm);
+}
