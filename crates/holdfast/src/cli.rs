@@ -11,12 +11,14 @@ use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_tls::{Connector, Credentials};
 
+use crate::commands::alarm::AlarmCommand;
 use crate::commands::audit::AuditArguments;
 use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
 use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::commands::log::LogArguments;
+use crate::commands::receiver::ReceiverCommand;
 use crate::commands::security::SecurityCommand;
 use crate::commands::support::SupportArguments;
 use crate::commands::token::TokenCommand;
@@ -185,6 +187,18 @@ pub(crate) enum Command {
         /// Call one off, by what the list calls it; what has been done of it stays done
         #[arg(long, value_name = "TASK")]
         cancel: Option<String>,
+    },
+    /// List alarms, take note of them, and set when they are raised
+    ///
+    /// An alarm is raised when something is wrong for long enough to be told to somebody, and is over by itself.
+    Alarm {
+        #[command(subcommand)]
+        command: AlarmCommand,
+    },
+    /// List, set, try and remove who is told of alarms, by mail or by an HTTP request
+    Receiver {
+        #[command(subcommand)]
+        command: ReceiverCommand,
     },
     /// Show and change the cluster's settings
     Settings {

@@ -1,5 +1,6 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+pub(crate) mod alarm;
 pub(crate) mod audit;
 pub(crate) mod certify;
 mod confirm;
@@ -14,6 +15,7 @@ pub(crate) mod node;
 mod password;
 mod paths;
 mod protection;
+pub(crate) mod receiver;
 mod scrub;
 pub(crate) mod security;
 pub(crate) mod settings;

@@ -71,6 +71,12 @@ fn main() -> ExitCode {
         Command::Token { command } => {
             within_runtime(commands::token::run(&global, &output, command))
         }
+        Command::Alarm { command } => {
+            within_runtime(commands::alarm::run(&global, &output, command))
+        }
+        Command::Receiver { command } => {
+            within_runtime(commands::receiver::run(&global, &output, command))
+        }
         Command::Whoami => within_runtime(commands::audit::who(&global, &output)),
         Command::Audit(arguments) => {
             within_runtime(commands::audit::show(&global, &output, &arguments))
