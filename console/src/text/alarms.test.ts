@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import type { AlarmKind } from '../api/types';
+import { limit, limitOf, placeOf, readLimit } from './alarms';
+
+test('what an alarm is about has a page if it is a node or a volume', () => {
+  expect(placeOf('node n1')).toEqual(['nodes', 'n1']);
+  expect(placeOf('device 2 of node n1')).toEqual(['nodes', 'n1']);
+  expect(placeOf('volume sql-data')).toEqual(['volumes', 'sql-data']);
+  expect(placeOf('metadata')).toBeNull();
+  expect(placeOf('cluster')).toBeNull();
+});
+
+test('limits are told with their unit and read as numbers', () => {
+  const kind = { unit: 'percent' } as AlarmKind;
+  expect(limitOf(kind, 85)).toBe('85 %');
+  expect(limit(kind, 85)).toBe('85');
+  expect(limitOf({ unit: 'state' } as AlarmKind, 1)).toBe('if it is so');
+  expect(readLimit(' 85 ')).toBe(85);
+  for (const wrong of ['', '-1', '8.5', '85 %', '9999999999']) expect(readLimit(wrong)).toBeNull();
+});

@@ -1,0 +1,30 @@
+import type { AlarmKind } from '../api/types';
+
+/** The page of what an alarm is about, as the parts of its path; null if it has none. */
+export function placeOf(subject: string): string[] | null {
+  const found = /^(?:device \d+ of )?(node|volume) (\S+)$/.exec(subject);
+  const [, kind, name] = found ?? [];
+  return kind && name ? [`${kind}s`, name] : null;
+}
+
+const UNITS: Record<string, string> = {
+  percent: '%',
+  milliseconds: 'ms',
+  seconds: 's',
+  days: 'days',
+};
+
+/** A limit as it is typed: a number. */
+export function limit(kind: AlarmKind, value: number): string {
+  return kind.unit === 'state' ? '' : String(value);
+}
+
+/** A limit in words. */
+export function limitOf(kind: AlarmKind, value: number): string {
+  return kind.unit === 'state' ? 'if it is so' : `${value} ${UNITS[kind.unit] ?? ''}`.trim();
+}
+
+/** What was typed as a limit; null if it is none. */
+export function readLimit(text: string): number | null {
+  return /^\s*\d{1,9}\s*$/.test(text) ? Number.parseInt(text, 10) : null;
+}
