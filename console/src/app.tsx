@@ -1,6 +1,7 @@
 import { ActionIcon, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import {
   IconActivity,
+  IconBell,
   IconDatabase,
   IconDevicesPc,
   IconHistory,
@@ -15,6 +16,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Component, type ReactNode, useRef } from 'react';
 import { clusterQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
+import { AlarmsPage } from './pages/alarms';
 import { AuditPage } from './pages/audit';
 import { HostPage } from './pages/host';
 import { HostsPage } from './pages/hosts';
@@ -46,6 +48,7 @@ const PLACES: {
   { to: '/volumes', name: 'Volumes', Icon: IconDatabase },
   { to: '/nodes', name: 'Nodes', Icon: IconServer2 },
   { to: '/hosts', name: 'Hosts', Icon: IconDevicesPc },
+  { to: '/alarms', name: 'Alarms', Icon: IconBell },
   { to: '/stalls', name: 'Stalls', Icon: IconHourglass },
   { to: '/settings', name: 'Settings', Icon: IconSettings },
   { to: '/users', name: 'Users', Icon: IconUsers, isFor: (who) => who.role === 'administrator' },
@@ -124,6 +127,8 @@ function View({ path }: { path: string }) {
       return name === undefined ? <NodesPage /> : <NodePage name={name} />;
     case 'hosts':
       return name === undefined ? <HostsPage /> : <HostPage name={name} />;
+    case 'alarms':
+      return <AlarmsPage />;
     case 'stalls':
       return <StallsPage />;
     case 'settings':

@@ -169,6 +169,25 @@ export const tokensQuery = queryOptions({
   refetchInterval: SLOW_MS,
 });
 
+export const alarmsQuery = queryOptions({
+  queryKey: ['alarms'],
+  queryFn: ({ signal }) =>
+    ask(client.GET('/api/v1/alarms', { params: { query: { state: 'all' } }, signal })),
+  refetchInterval: 2 * LIVE_MS,
+});
+
+export const alarmKindsQuery = queryOptions({
+  queryKey: ['alarm-kinds'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/alarm-kinds', { signal })),
+  refetchInterval: 6 * SLOW_MS,
+});
+
+export const receiversQuery = queryOptions({
+  queryKey: ['receivers'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/receivers', { signal })),
+  refetchInterval: SLOW_MS,
+});
+
 /** Entries of the audit log that are shown: what each node tells at most. */
 const AUDIT_LIMIT = 1000;
 

@@ -17,8 +17,8 @@ mod reference;
 mod tests;
 
 pub use book::{AlarmBook, CLEARED_MAX, Moment, Observation, Observations, RAISED_MAX, rule_of};
-pub use reference::alarm_reference;
 pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
+pub use reference::alarm_reference;
 
 /// Which values are bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

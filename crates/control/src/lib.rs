@@ -43,7 +43,7 @@ pub use access::{
 pub use alarms::{
     AlarmBook, AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, AlarmUnit,
     CLEARED_MAX, Direction, HOLD_MAX_MS, Moment, Observation, Observations, RAISED_MAX, Threshold,
-    ThresholdError, rule_of, alarm_reference,
+    ThresholdError, alarm_reference, rule_of,
 };
 pub use creation::{CREATION_KEPT_SECONDS, CREATIONS_MAX, KeyReused, Wish};
 pub use inventory::{Inventory, InventoryError, Versioned};

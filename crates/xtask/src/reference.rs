@@ -49,7 +49,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
             bail!("{path}: {difference}; `cargo xtask fix` writes it anew");
         }
     }
-    let findings = fs::read_to_string(root.join(FINDINGS)).with_context(|| format!("read {FINDINGS}"))?;
+    let findings =
+        fs::read_to_string(root.join(FINDINGS)).with_context(|| format!("read {FINDINGS}"))?;
     let missing = unexplained(&document(root)?, &findings)?;
     ensure!(
         missing.is_empty(),
