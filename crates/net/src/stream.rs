@@ -166,12 +166,16 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        if let Some(sealing) = &self.sealing
-            && sealing.borrow().is_ready()
-        {
+        if self.is_ready() {
             return Ok(());
         }
         self.socket.readable().await
+    }
+
+    /// Whether there is something to read that came already, and is not the kernel's any more.
+    pub(crate) fn is_ready(&self) -> bool {
+        let sealing = self.sealing.as_ref();
+        sealing.is_some_and(|sealing| sealing.borrow().is_ready())
     }
 
     /// Reads what is there into `buffer`, as far as it has room. `None`: there is nothing now;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use holdfast_engine::LinkId;
 use holdfast_model::NodeId;
 use holdfast_stdx::{Buf, BufMut, BytesMut};
+use holdfast_tls::RECORD_BYTES_MAX;
 use holdfast_wire::{FRAME_HEADER_BYTES, FrameHeader, Lane, Message, WireError, decode};
 
 use super::{Item, Shared};
@@ -67,7 +68,10 @@ async fn receive(name: LaneName, stream: &Stream, shared: &Shared) -> LaneEnd {
                 if let Err(end) = take_messages(&mut reader, name, shared) {
                     return end;
                 }
-                shared.inbox.turn().await;
+                // What is sealed comes in pieces of a record, and what was read of it already belongs to the batch.
+                if !stream.is_ready() {
+                    shared.inbox.turn().await;
+                }
             }
             Err(error) => return error.into(),
         }
@@ -109,18 +113,24 @@ impl FrameReader {
         }
     }
 
-    /// Reads once: straight into the frame if more than the read-ahead holds is missing of it.
+    /// Reads once: straight into the frame if more than the read-ahead holds is missing of it. What is sealed has been read
+    /// ahead where it is opened: more than a record of it would only be copied once more.
     fn read(&mut self, stream: &Stream) -> io::Result<Option<usize>> {
+        let ahead_max = if stream.is_sealed() {
+            RECORD_BYTES_MAX
+        } else {
+            LANE_READ_BYTES
+        };
         if let Some((header, rest)) = &mut self.frame {
             let missing = header.rest_length() - rest.len();
             assert!(missing > 0, "a whole frame has been taken");
             assert!(self.ahead.is_empty(), "what was ahead is in the frame");
-            if missing >= LANE_READ_BYTES {
+            if missing >= ahead_max {
                 return stream.read(&mut rest.limit(missing));
             }
         }
-        self.ahead.reserve(LANE_READ_BYTES - self.ahead.len());
-        let room = LANE_READ_BYTES - self.ahead.len();
+        let room = ahead_max - self.ahead.len();
+        self.ahead.reserve(room);
         stream.read(&mut (&mut self.ahead).limit(room))
     }
 

@@ -50,6 +50,11 @@ pub(crate) fn both<F: Future>(test: impl Fn() -> F) {
     }
 }
 
+/// Nodes have none from here on.
+pub(crate) fn insecure() {
+    SECURE.set(false);
+}
+
 /// Runs a test between nodes with credentials.
 pub(crate) fn secure<F: Future>(future: F) -> F::Output {
     SECURE.set(true);
