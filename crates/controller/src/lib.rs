@@ -61,7 +61,6 @@ use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_metadata::Session;
 use holdfast_model::ClusterId;
 use holdfast_model::metadata::{MetadataError, Transaction};
-use holdfast_seal::Seal;
 use holdfast_tls::{Connector, Credentials};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -176,13 +175,6 @@ impl Controller {
             kept: Some(Kept { stalls, metrics }),
             ..self
         }
-    }
-
-    /// With what seals secrets on their way into the metadata.
-    #[must_use]
-    pub fn sealing(self, seal: Seal) -> Self {
-        self.desk.seal_with(seal);
-        self
     }
 
     /// With what it shows others, to tell when that expires.

@@ -10,6 +10,7 @@ use holdfast_control::Inventory;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, Operation, OperationResult, Selector, Transaction,
 };
+use holdfast_seal::Seal;
 use holdfast_seal::documents::PREFIXES;
 use tokio::time::Instant;
 
@@ -22,6 +23,13 @@ const LOOK_PAUSE: Duration = Duration::from_secs(30);
 const RENEWED_MAX: usize = 64;
 
 impl Controller {
+    /// With what seals secrets on their way into the metadata.
+    #[must_use]
+    pub fn sealing(self, seal: Seal) -> Self {
+        self.desk.seal_with(seal);
+        self
+    }
+
     /// Seals from now on, if every node can open what is sealed.
     pub(crate) fn note_who_opens(&self, inventory: &Inventory, reports: &Reports) {
         let Some(seal) = self.desk.seal().filter(|seal| !seal.seals()) else {

@@ -113,11 +113,6 @@ impl Reporter {
         }
     }
 
-    /// From now on secrets in the metadata are opened with this key.
-    pub(crate) fn opens_secrets_with(&mut self, key: Option<KeyId>) {
-        self.secrets_key = key;
-    }
-
     /// This device is waited for before the devices are opened, or none any more. Whether a report is due: that is
     /// another one, or the metadata may be otherwise by now.
     pub(crate) fn waits_for(
@@ -141,13 +136,16 @@ impl Reporter {
         self.registered = Some((incarnation, store));
     }
 
-    /// From now on there is a client of the metadata, somebody looks at the members of etcd, and measures the devices.
+    /// From now on there is a client of the metadata, somebody looks at the members of etcd, and measures the devices; secrets are
+    /// opened with this key.
     pub(crate) fn follow(
         &mut self,
         metadata: watch::Receiver<Status>,
         members: watch::Receiver<MembersView>,
         tails: watch::Receiver<Tails>,
+        secrets_key: Option<KeyId>,
     ) {
+        self.secrets_key = secrets_key;
         self.metadata = Some(metadata);
         self.members = Some(members);
         self.tails = Some(tails);
@@ -524,7 +522,7 @@ mod tests {
         let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (_members, members) = watch::channel(MembersView::default());
-        reporter.follow(told, members);
+        reporter.follow(told, members, None);
         let start = Instant::now();
         let follows = NodeStatus {
             registered: true,
@@ -564,7 +562,7 @@ mod tests {
         let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (views, members) = watch::channel(MembersView::default());
-        reporter.follow(told, members);
+        reporter.follow(told, members, None);
         let (start, device) = (Instant::now(), Path::new("/n1/device"));
         let mut at = |milliseconds, cause| {
             let now = start + Duration::from_millis(milliseconds);

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use holdfast_api::documents::AwaitedCause;
 use holdfast_api::{Api, Door};
@@ -147,22 +147,20 @@ async fn serve<A: Api>(
 ) -> Result<(), NodeError> {
     let mut signals = Signals::listen()?;
     let paths = Paths::read(&config.directory);
-    let awaited = paths.awaited();
     let (detached, looker) = detached::watch();
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
-    let seal = Security::seal_of(door.1.as_ref());
-    reporter.opens_secrets_with(seal.key_id());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
     let services = Services::start(config, door, told, (desk.clone(), looker), log, make_api)?;
-    reporter.follow(services.metadata, services.members, services.tails);
+    let key = services.seal.key_id();
+    reporter.follow(services.metadata, services.members, services.tails, key);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {
             report.send_replace(reporter.report(&NodeStatus::default(), &[]));
         }
     };
     let opened = tokio::select! {
-        opened = open(config, &desk, awaited, tell) => opened?,
+        opened = open(config, &desk, tell) => opened?,
         () = signals.next() => {
             tracing::info!("stopping");
             return Ok(());
@@ -185,7 +183,7 @@ async fn serve<A: Api>(
         disks,
         network,
         session: services.session,
-        seal,
+        seal: services.seal,
         reporter,
         room: RoomWatch::default(),
         bad_blocks: BadBlocks::new(),
@@ -217,9 +215,9 @@ async fn serve<A: Api>(
 async fn open(
     config: &NodeConfig,
     desk: &DeviceDesk,
-    mut awaited: Vec<PathBuf>,
     mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
 ) -> Result<Opened, NodeError> {
+    let mut awaited = desk.paths().awaited();
     loop {
         let needed = desk.paths().needed(&config.devices);
         opening::wait(&needed, &mut awaited, &mut tell).await;

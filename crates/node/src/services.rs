@@ -76,6 +76,8 @@ pub struct ApiParts {
 /// The data path's end of what runs beside it. Dropping it ends the threads.
 pub(crate) struct Services {
     pub(crate) session: Session,
+    /// Opens the secrets in what that session answers.
+    pub(crate) seal: Seal,
     /// How it stands with the metadata.
     pub(crate) metadata: watch::Receiver<Status>,
     /// How the members of etcd are, once each has been judged; for ever nothing where there are none.
@@ -150,9 +152,11 @@ impl Services {
                 }
             });
         })?;
+        let seal = parts.seal.clone();
         let stop_api = start_api(for_api, listener, security, move || make_api(parts))?;
         Ok(Self {
             session,
+            seal,
             metadata,
             members,
             stalls,
