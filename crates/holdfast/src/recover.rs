@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use holdfast_control::{Decisions, RecoverError, Recovery, recover};
 use holdfast_controller::Controller;
 use holdfast_metadata::client::{Client, Status};
-use holdfast_metadata::etcd::{EtcdConfig, EtcdEndpoint};
+use holdfast_metadata::etcd::{EtcdConfig, EtcdEndpoint, EtcdTls, EtcdTlsError};
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
 use holdfast_model::ClusterId;
 
@@ -50,8 +50,66 @@ pub(crate) enum RecoverCommand {
         #[arg(long)]
         replace: bool,
         #[command(flatten)]
+        tls: TlsArguments,
+        #[command(flatten)]
         plan: PlanArguments,
     },
+}
+
+/// What TLS to etcd needs, where the endpoints are `https://`.
+#[derive(Args, Debug)]
+pub(crate) struct TlsArguments {
+    /// The certificate of the authority that has signed those of etcd's members, where the endpoints are https://
+    #[arg(long, value_name = "FILE")]
+    metadata_ca: Option<PathBuf>,
+    /// The certificate that is shown to etcd, where it wants one
+    #[arg(long, value_name = "FILE", requires = "metadata_key")]
+    metadata_certificate: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "metadata_certificate")]
+    metadata_key: Option<PathBuf>,
+}
+
+impl TlsArguments {
+    /// What TLS with these endpoints needs; none where they have none.
+    fn settle(&self, endpoints: &[EtcdEndpoint]) -> Result<Option<EtcdTls>, Failure> {
+        let secure = endpoints.iter().filter(|it| it.has_tls()).count();
+        if secure == 0 {
+            return if self.metadata_ca.is_none() && self.metadata_key.is_none() {
+                Ok(None)
+            } else {
+                let text = "--metadata-ca, --metadata-certificate and --metadata-key are for https:// endpoints";
+                Err(Failure::new(text).hint("say https:// in --metadata"))
+            };
+        }
+        if secure < endpoints.len() {
+            let text = "--metadata: some endpoints are https:// and others are not";
+            return Err(Failure::new(text).hint("say https:// for all, or for none"));
+        }
+        let Some(ca) = &self.metadata_ca else {
+            return Err(Failure::new("--metadata: https:// needs --metadata-ca")
+                .hint("name the file that metadata.ca in the nodes' files names"));
+        };
+        let read = |path: &PathBuf| {
+            let content = std::fs::read(path);
+            content.map_err(|error| Failure::new(format!("read {}: {error}", path.display())))
+        };
+        let authority = read(ca)?;
+        let shown = self.metadata_certificate.as_ref();
+        let shown = shown.zip(self.metadata_key.as_ref());
+        let shown = shown.map(|(own, key)| Ok::<_, Failure>((read(own)?, read(key)?)));
+        let shown = shown.transpose()?;
+        let pair = shown.as_ref().map(|(own, key)| (&own[..], &key[..]));
+        let tls = EtcdTls::new(&authority, pair).map_err(|error| {
+            let option = match error {
+                EtcdTlsError::Authority => "--metadata-ca",
+                EtcdTlsError::Certificate => "--metadata-certificate",
+                EtcdTlsError::Key | EtcdTlsError::OtherKey => "--metadata-key",
+            };
+            Failure::new(format!("{option}: the file {error}"))
+        });
+        tls.map(Some)
+    }
 }
 
 /// What is known, and what was decided.
@@ -84,11 +142,12 @@ pub(crate) fn run(output: &Output, command: &RecoverCommand) -> Result<(), Failu
         RecoverCommand::Write {
             metadata,
             replace,
+            tls,
             plan: arguments,
         } => {
             let recovery = plan(arguments)?;
             refuse_incomplete(&recovery)?;
-            crate::within_runtime(write(&recovery, metadata, *replace))?;
+            crate::within_runtime(write(&recovery, (metadata, tls), *replace))?;
             output.result(&text::document(&recovery), || {
                 format!(
                     "{}\nwritten; start the nodes that do not wait already\n",
@@ -144,12 +203,16 @@ fn refuse_incomplete(recovery: &Recovery) -> Result<(), Failure> {
     )))
 }
 
-async fn write(recovery: &Recovery, metadata: &str, replace: bool) -> Result<(), Failure> {
+async fn write(
+    recovery: &Recovery,
+    (metadata, tls): (&str, &TlsArguments),
+    replace: bool,
+) -> Result<(), Failure> {
     let cluster = recovery.cluster.cluster;
     let is_url = metadata.starts_with("http://") || metadata.starts_with("https://");
     // Dropping the store ends it, after everything that it has answered is on the disk.
     let (session, _store) = if is_url {
-        (connect(metadata, cluster).await?.session, None)
+        (connect(metadata, cluster, tls).await?.session, None)
     } else {
         let store = open(Path::new(metadata), cluster)?;
         (store.session(), Some(store))
@@ -170,14 +233,19 @@ fn open(directory: &Path, cluster: ClusterId) -> Result<Embedded, Failure> {
 }
 
 /// Waits until an etcd answers.
-async fn connect(urls: &str, cluster: ClusterId) -> Result<Client, Failure> {
+async fn connect(urls: &str, cluster: ClusterId, tls: &TlsArguments) -> Result<Client, Failure> {
     let endpoints = urls.split(',').map(|url| url.trim().parse());
     let endpoints: Result<Vec<EtcdEndpoint>, _> = endpoints.collect();
     let endpoints = endpoints.map_err(|error| {
         Failure::new(format!("--metadata: {error}"))
             .hint("name etcd's client endpoints, for example http://192.0.2.7:2379")
     })?;
-    let mut client = Client::start_etcd(&EtcdConfig { endpoints, cluster });
+    let tls = tls.settle(&endpoints)?;
+    let mut client = Client::start_etcd(&EtcdConfig {
+        endpoints,
+        cluster,
+        tls,
+    });
     let connected = client
         .status
         .wait_for(|status| matches!(status, Status::Connected { .. }));

@@ -4,8 +4,8 @@
 //! The cluster's keys are below `/holdfast/CLUSTER`, so that clusters share an etcd; revisions are
 //! etcd's own, and rise with what others do as well.
 //!
-//! It refuses TLS, user names and passwords, which it does not know yet: whoever reaches etcd may change
-//! everything. And it refuses to send a request twice: what a lost member has done is unknown.
+//! It refuses user names and passwords, which it does not know yet: whoever reaches etcd, and has a certificate where it wants
+//! one, may change everything. And it refuses to send a request twice: what a lost member has done is unknown.
 //!
 //! Invariants:
 //! - reads are linearizable, also those that a transaction does without any operation;
@@ -19,6 +19,7 @@ mod connection;
 mod members;
 mod names;
 mod proto;
+mod tls;
 mod watches;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tonic::Status;
 
 pub use self::answering::{ListedView, MemberState, MemberView, MembersView, watch_members};
 pub use self::members::{EtcdMember, members};
+pub use self::tls::{EtcdTls, EtcdTlsError, TlsRefusal};
 
 use self::names::Root;
 
@@ -38,30 +40,42 @@ pub struct EtcdConfig {
     pub endpoints: Vec<EtcdEndpoint>,
     /// The cluster that we belong to.
     pub cluster: ClusterId,
+    /// What TLS needs; none where the endpoints are spoken to in the clear.
+    pub tls: Option<EtcdTls>,
 }
 
 impl EtcdConfig {
     pub(crate) fn connector(&self) -> Connector {
         Connector {
             root: Root::of(self.cluster),
+            tls: self.tls.clone(),
         }
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {
         let addresses = self.endpoints.iter();
-        addresses.map(|endpoint| endpoint.0.clone()).collect()
+        addresses.map(|endpoint| endpoint.address.clone()).collect()
     }
 }
 
-/// A member's client endpoint: `HOST:PORT`, or the same as a URL, `http://HOST:PORT`.
+/// A member's client endpoint: `HOST:PORT`, or the same as a URL, `http://HOST:PORT`; with TLS, `https://HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdEndpoint(String);
+pub struct EtcdEndpoint {
+    address: String,
+    has_tls: bool,
+}
 
 impl EtcdEndpoint {
     /// `HOST:PORT`.
     #[must_use]
     pub fn address(&self) -> &str {
-        &self.0
+        &self.address
+    }
+
+    /// Whether it is spoken to over TLS.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        self.has_tls
     }
 }
 
@@ -69,27 +83,23 @@ impl std::str::FromStr for EtcdEndpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        if text.starts_with("https://") {
-            return Err(EndpointError::Tls(text.to_owned()));
-        }
-        let address = text.strip_prefix("http://").unwrap_or(text);
+        let secure = text.strip_prefix("https://");
+        let address = secure.or_else(|| text.strip_prefix("http://"));
+        let address = address.unwrap_or(text);
         let address = address.strip_suffix('/').unwrap_or(address);
         if holdfast_model::host_and_port(address).is_none() {
             return Err(EndpointError::NoAddress(text.to_owned()));
         }
-        Ok(Self(address.to_owned()))
+        Ok(Self {
+            address: address.to_owned(),
+            has_tls: secure.is_some(),
+        })
     }
 }
 
 /// What is no endpoint of etcd's that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It speaks TLS.
-    #[error(
-        "`{0}`: TLS to etcd is not supported yet; have etcd listen at an http:// address of a network \
-         that only the cluster reaches"
-    )]
-    Tls(String),
     /// It is no address.
     #[error("`{0}` is not HOST:PORT, for example 192.0.2.7:2379")]
     NoAddress(String),
@@ -101,6 +111,9 @@ pub enum EtcdError {
     /// The network, or nobody there.
     #[error("cannot connect")]
     Connect(#[source] Arc<tonic::transport::Error>),
+    /// TLS does not come about.
+    #[error(transparent)]
+    Tls(#[from] TlsRefusal),
     /// No answer in time.
     #[error("etcd does not answer in time")]
     TooSlow,
@@ -114,7 +127,19 @@ pub enum EtcdError {
 
 impl From<Status> for EtcdError {
     fn from(status: Status) -> Self {
-        Self::Status(Arc::new(status))
+        match TlsRefusal::behind(&status) {
+            Some(refusal) => Self::Tls(refusal),
+            None => Self::Status(Arc::new(status)),
+        }
+    }
+}
+
+impl From<tonic::transport::Error> for EtcdError {
+    fn from(error: tonic::transport::Error) -> Self {
+        match TlsRefusal::behind(&error) {
+            Some(refusal) => Self::Tls(refusal),
+            None => Self::Connect(Arc::new(error)),
+        }
     }
 }
 
@@ -122,6 +147,7 @@ impl From<Status> for EtcdError {
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     root: Root,
+    tls: Option<EtcdTls>,
 }
 
 #[cfg(test)]
@@ -133,9 +159,15 @@ mod tests {
         for text in ["etcd1:2379", "http://etcd1:2379", "http://etcd1:2379/"] {
             let endpoint: EtcdEndpoint = text.parse().unwrap();
             assert_eq!(endpoint.address(), "etcd1:2379");
+            assert!(!endpoint.has_tls());
+        }
+        for text in ["https://etcd1:2379", "https://etcd1:2379/"] {
+            let endpoint: EtcdEndpoint = text.parse().unwrap();
+            assert_eq!(endpoint.address(), "etcd1:2379");
+            assert!(endpoint.has_tls());
         }
         for (text, says) in [
-            ("https://etcd1:2379", "TLS"),
+            ("https://etcd1", "HOST:PORT"),
             ("etcd1", "HOST:PORT"),
             ("http://", "HOST:PORT"),
             ("http://etcd1:2379/path", "HOST:PORT"),

@@ -454,6 +454,7 @@ async fn an_address_where_nobody_is_does_no_harm() {
     let client = Client::start_etcd(&holdfast_metadata::etcd::EtcdConfig {
         endpoints: vec![nobody, somebody],
         cluster: CLUSTER,
+        tls: None,
     });
     let mut status = client.status.clone();
     let mut user = User::new(client.session);

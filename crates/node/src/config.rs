@@ -7,6 +7,7 @@
 mod budgets;
 mod cluster;
 pub mod etcd;
+mod metadata;
 mod security;
 pub mod witness;
 
@@ -26,6 +27,7 @@ use self::budgets::{CACHE_BYTES_MAX_MAX, HISTORY_BYTES_MAX_MIN, LOG_BYTES_MAX_MI
 use self::etcd::{EtcdSection, InvalidEtcd};
 
 pub use self::cluster::cluster_id;
+pub use self::metadata::InvalidMetadataTls;
 pub use self::security::SecurityConfig;
 
 pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig, LogFormat};
@@ -113,12 +115,21 @@ pub struct MetadataConfig {
     /// Servers of ours, `host:port`, tried in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// The client endpoints of etcd's members, `host:port`, tried in turn.
+    /// The client endpoints of etcd's members, `host:port`, tried in turn; with TLS, `https://host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<String>,
     /// What admits the node at a server of ours; empty for nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub token: String,
+    /// The certificates that those of etcd's members are signed by, as PEM: needed with `https://`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The certificate that is shown to etcd, as PEM, where it wants one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// Its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
 }
 
 impl MetadataConfig {
@@ -270,6 +281,9 @@ pub enum Invalid {
     /// No endpoint of etcd's.
     #[error("metadata.etcd: {0}")]
     EtcdEndpoint(#[from] EndpointError),
+    /// What is said of TLS to etcd makes no sense.
+    #[error(transparent)]
+    MetadataTls(#[from] InvalidMetadataTls),
     /// The section of etcd makes no sense.
     #[error(transparent)]
     Etcd(#[from] InvalidEtcd),
@@ -343,6 +357,9 @@ impl NodeConfig {
         if let Some(directory) = &self.security.directory {
             absolute("security.directory", directory)?;
         }
+        for (key, path) in self.metadata.tls_files() {
+            absolute(key, path)?;
+        }
         self.metadata_source()?;
         if let Some(section) = &self.etcd {
             section.check_others(&self.name, self.own_addresses())?;
@@ -363,6 +380,7 @@ impl NodeConfig {
             addresses,
             etcd,
             token,
+            ..
         } = &self.metadata;
         let said = [
             ("metadata.addresses", !addresses.is_empty()),
@@ -370,6 +388,7 @@ impl NodeConfig {
             ("etcd.members", self.etcd.is_some()),
         ];
         let mut said = said.into_iter().filter(|(_, is_said)| *is_said);
+        self.metadata.check_tls()?;
         let Some((one, _)) = said.next() else {
             return Err(Invalid::NoMetadata);
         };

@@ -289,6 +289,11 @@ fn the_metadata_is_in_one_place() {
         config().metadata_source(),
         Ok(MetadataSource::Servers { .. })
     ));
+    let secure = "[metadata]\netcd = [\"https://a:1\", \"https://b:2\"]\nca = \"/ca.pem\"\n";
+    assert_eq!(endpoints(secure), ["a:1", "b:2"]);
+    assert_eq!(with(secure).check(), Ok(()));
+    assert!(!with(secure).has_plain_etcd() && with(etcd).has_plain_etcd());
+    assert!(!config().has_plain_etcd());
     for (metadata, says) in [
         ("", "metadata.addresses"),
         (
@@ -299,7 +304,34 @@ fn the_metadata_is_in_one_place() {
             "[metadata]\netcd = [\"b:2\"]\ntoken = \"t\"\n",
             "metadata.token",
         ),
-        ("[metadata]\netcd = [\"https://b:2\"]\n", "TLS"),
+        (
+            "[metadata]\netcd = [\"https://b:2\"]\n",
+            "metadata.ca: is needed",
+        ),
+        (
+            "[metadata]\netcd = [\"https://b:2\", \"http://c:2\"]\nca = \"/ca.pem\"\n",
+            "say https:// for all, or for none",
+        ),
+        (
+            "[metadata]\netcd = [\"b:2\"]\nca = \"/ca.pem\"\n",
+            "metadata.ca: is for https:// endpoints",
+        ),
+        (
+            "[metadata]\naddresses = [\"b:2\"]\nkey = \"/key.pem\"\n",
+            "metadata.key: is for https:// endpoints",
+        ),
+        (
+            "[metadata]\netcd = [\"https://b:2\"]\nca = \"/ca.pem\"\nkey = \"/key.pem\"\n",
+            "metadata.certificate: is needed together with metadata.key",
+        ),
+        (
+            "[metadata]\netcd = [\"https://b:2\"]\nca = \"/ca.pem\"\ncertificate = \"/c.pem\"\n",
+            "metadata.key: is needed together with metadata.certificate",
+        ),
+        (
+            "[metadata]\netcd = [\"https://b:2\"]\nca = \"ca.pem\"\n",
+            "metadata.ca: ca.pem is not an absolute path",
+        ),
         (
             "[metadata]\netcd = [\"b\"]\n",
             "metadata.etcd: `b` is not HOST:PORT",
@@ -468,4 +500,52 @@ fn there_is_tls_unless_the_file_says_otherwise() {
         "{relative}"
     );
     assert!(error_of(&with("of = true")).contains("unknown field `of`"));
+}
+
+#[test]
+fn files_of_tls_to_etcd_are_read_and_judged_when_the_node_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let with = |more: &[&str]| {
+        let mut config = config();
+        config.metadata.addresses.clear();
+        config.metadata.etcd = vec!["https://127.0.0.1:1".to_owned()];
+        let named = |name: &str| more.contains(&name).then(|| path(name));
+        config.metadata.ca = named("ca.pem");
+        config.metadata.certificate = named("own.pem");
+        config.metadata.key = named("key.pem");
+        config.check().unwrap();
+        config
+            .etcd_config()
+            .map(|found| found.unwrap().tls.is_some())
+    };
+    let says = |more: &[&str]| with(more).unwrap_err().to_string();
+    let all = ["ca.pem", "own.pem", "key.pem"];
+    assert!(
+        says(&all).starts_with("metadata.ca: read /"),
+        "{}",
+        says(&all)
+    );
+    fs::write(path("ca.pem"), "no certificate").unwrap();
+    let none = says(&all[..1]);
+    assert!(
+        none.contains("ca.pem has no certificate of an authority"),
+        "{none}"
+    );
+    let made = |name: &str| {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    };
+    let ((own, key), (other, _)) = (made("a"), made("b"));
+    fs::write(path("ca.pem"), &other).unwrap();
+    assert_eq!(with(&all[..1]), Ok(true));
+    fs::write(path("own.pem"), &key).unwrap();
+    fs::write(path("key.pem"), &key).unwrap();
+    assert!(says(&all).contains("own.pem has no certificate, as PEM"));
+    fs::write(path("own.pem"), &other).unwrap();
+    assert!(says(&all).contains("key.pem is not the key of the certificate"));
+    fs::write(path("own.pem"), &own).unwrap();
+    assert_eq!(with(&all), Ok(true));
+    fs::write(path("key.pem"), &own).unwrap();
+    assert!(says(&all).contains("key.pem has no private key"));
 }

@@ -117,7 +117,8 @@ impl Services {
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
         let reach = Reach::new(&config.metadata_source()?);
-        let etcd = etcd(config)?;
+        let etcd = config.etcd_config()?;
+        warn_of_plain_etcd(config);
         let founding = founding(config, etcd.is_some())?;
         let parts = ApiParts {
             cluster: config.cluster,
@@ -220,29 +221,31 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     builder.spawn(run).map(drop)
 }
 
-/// The etcd that keeps the metadata, if one does.
-fn etcd(config: &NodeConfig) -> Result<Option<EtcdConfig>, Invalid> {
-    let cluster = config.cluster;
-    Ok(match config.metadata_source()? {
-        MetadataSource::Servers { .. } => None,
-        MetadataSource::Etcd(endpoints) => Some(EtcdConfig { endpoints, cluster }),
-    })
+fn warn_of_plain_etcd(config: &NodeConfig) {
+    if config.has_plain_etcd() {
+        tracing::warn!(
+            "metadata.etcd: etcd is spoken to without TLS: whoever is on the way can read and change what the cluster has \
+             agreed on; https:// and metadata.ca say otherwise"
+        );
+    }
 }
 
 /// Begins a session with the metadata. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// [`Invalid`] if the configuration does not say where the metadata is.
+/// [`Invalid`] if the configuration does not say where the metadata is, or a file that TLS with etcd needs is no use.
 pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
-    let cluster = config.cluster;
-    Ok(match config.metadata_source()? {
-        MetadataSource::Servers { addresses, token } => Client::start(ClientConfig {
-            addresses,
-            cluster,
-            access_token: token,
-        }),
-        MetadataSource::Etcd(endpoints) => Client::start_etcd(&EtcdConfig { endpoints, cluster }),
-    })
+    if let Some(etcd) = config.etcd_config()? {
+        return Ok(Client::start_etcd(&etcd));
+    }
+    let MetadataSource::Servers { addresses, token } = config.metadata_source()? else {
+        unreachable!("what is no etcd is a server of ours");
+    };
+    Ok(Client::start(ClientConfig {
+        addresses,
+        cluster: config.cluster,
+        access_token: token,
+    }))
 }
 
 /// Looks at the members of etcd, if that keeps the metadata.

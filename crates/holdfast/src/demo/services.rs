@@ -172,6 +172,7 @@ async fn start_etcd(layout: &Layout, cluster: ClusterId) -> Result<Keeper, Failu
     let config = EtcdConfig {
         endpoints: section.endpoints(member),
         cluster,
+        tls: None,
     };
     let supervisor = Supervisor::start(plan).map_err(Failure::new)?;
     let client = Client::start_etcd(&config);

@@ -24,7 +24,7 @@ use super::calls::{Member, is_leaderless};
 use super::connection::connect;
 use super::members::{EtcdMember, list};
 use super::names::Root;
-use super::{EtcdConfig, EtcdEndpoint, EtcdError};
+use super::{EtcdConfig, EtcdEndpoint, EtcdError, EtcdTls};
 
 /// Between two looks: a person is told within seconds, and members have next to nothing to do for it.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -121,7 +121,7 @@ impl Known {
 
     /// Looks at all. What there is to tell, once each has been judged.
     async fn look(&mut self, config: &EtcdConfig) -> Option<MembersView> {
-        let looks = look_at_all(&config.endpoints, config.cluster).await;
+        let looks = look_at_all(&config.endpoints, config).await;
         let states: Vec<MemberState> = states(&looks).collect();
         let judges = self.configured.iter_mut();
         for ((judge, state), look) in judges.zip(&states).zip(&looks) {
@@ -162,7 +162,7 @@ impl Known {
             Some((it.id, urls.find_map(|url| url.parse().ok())?))
         });
         let (numbers, endpoints): (Vec<u64>, Vec<EtcdEndpoint>) = places.unzip();
-        let looks = look_at_all(&endpoints, config.cluster).await;
+        let looks = look_at_all(&endpoints, config).await;
         for (number, look) in numbers.into_iter().zip(looks) {
             match look.found {
                 Found::Member { member, .. } if member == number => {
@@ -232,10 +232,16 @@ impl From<Found> for Look {
     }
 }
 
-async fn look_at_all(endpoints: &[EtcdEndpoint], cluster: ClusterId) -> Vec<Look> {
+async fn look_at_all(endpoints: &[EtcdEndpoint], config: &EtcdConfig) -> Vec<Look> {
     let mut looks = JoinSet::new();
     for (place, endpoint) in endpoints.iter().cloned().enumerate() {
-        looks.spawn(async move { (place, look(&endpoint, cluster).await) });
+        // Where a member says that it has TLS, and nothing is known that TLS needs, it is silent from here.
+        let tls = config.tls.clone().filter(|_| endpoint.has_tls());
+        if endpoint.has_tls() && tls.is_none() {
+            continue;
+        }
+        let cluster = config.cluster;
+        looks.spawn(async move { (place, look(&endpoint, cluster, tls.as_ref()).await) });
     }
     let mut all = vec![Look::from(Found::Nothing); endpoints.len()];
     while let Some(looked) = looks.join_next().await {
@@ -245,9 +251,9 @@ async fn look_at_all(endpoints: &[EtcdEndpoint], cluster: ClusterId) -> Vec<Look
     all
 }
 
-async fn look(endpoint: &EtcdEndpoint, cluster: ClusterId) -> Look {
+async fn look(endpoint: &EtcdEndpoint, cluster: ClusterId, tls: Option<&EtcdTls>) -> Look {
     let ask = async {
-        let channel = connect(endpoint.address()).await?;
+        let channel = connect(endpoint.address(), tls).await?;
         let member = Member::new(channel, Root::of(cluster));
         let found = member.identity().await?;
         Ok::<_, EtcdError>((member, found))
@@ -396,6 +402,7 @@ mod tests {
         let config = EtcdConfig {
             endpoints: endpoints.clone(),
             cluster: ClusterId(1),
+            tls: None,
         };
         let watching = tokio::spawn(watch_members(config, told));
         let begun = tokio::time::Instant::now();

@@ -22,7 +22,7 @@ use super::calls::{Member, refusal};
 use super::names::{looks_only, revision};
 use super::proto::{WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchUnion};
 use super::watches::Watches;
-use super::{Connector, EtcdError};
+use super::{Connector, EtcdError, EtcdTls, TlsRefusal};
 use crate::client::ConnectError;
 use crate::client::way::{self, Connect, Heard, Origin};
 use crate::frame::ClientFrame;
@@ -65,9 +65,13 @@ impl Connect for Connector {
 
 impl EtcdConnection {
     async fn open(connector: &Connector, address: &str) -> Result<Self, EtcdError> {
-        let channel = connect(address).await?;
+        let channel = connect(address, connector.tls.as_ref()).await?;
         let member = Member::new(channel, connector.root.clone());
-        let header = member.look().await?;
+        let header = match member.look().await {
+            Ok(header) => header,
+            Err(status) if connector.tls.is_some() => return Err(TlsRefusal::at_first(status)),
+            Err(status) => return Err(status.into()),
+        };
         let origin = Origin {
             store: header.cluster_id,
             revision: revision(header.revision),
@@ -162,17 +166,17 @@ impl way::Connection for EtcdConnection {
     }
 }
 
-pub(super) async fn connect(address: &str) -> Result<Channel, EtcdError> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .map_err(|error| EtcdError::Connect(Arc::new(error)))?
+pub(super) async fn connect(address: &str, tls: Option<&EtcdTls>) -> Result<Channel, EtcdError> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
         .connect_timeout(REACH_PATIENCE)
         .tcp_nodelay(true)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    endpoint
-        .connect()
-        .await
-        .map_err(|error| EtcdError::Connect(Arc::new(error)))
+    if let Some(tls) = tls {
+        endpoint = endpoint.tls_config(tls.of_endpoint())?;
+    }
+    Ok(endpoint.connect().await?)
 }
 
 /// Tells again and again whether etcd is full, until nobody listens.

@@ -60,7 +60,7 @@ impl From<MemberInfo> for EtcdMember {
     }
 }
 
-/// Asks one member who all are.
+/// Asks one member who all are, in the clear.
 ///
 /// # Errors
 /// [`EtcdError`] if it does not answer, or has no leader.
@@ -69,7 +69,7 @@ pub async fn members(
     cluster: ClusterId,
 ) -> Result<Vec<EtcdMember>, EtcdError> {
     let ask = async {
-        let channel = connect(endpoint.address()).await?;
+        let channel = connect(endpoint.address(), None).await?;
         list(&Member::new(channel, Root::of(cluster))).await
     };
     let answered = timeout(PATIENCE, ask).await;

@@ -73,6 +73,8 @@ pub(crate) struct Cluster {
     generation: u32,
     /// Beside those that every member has.
     options: Vec<String>,
+    /// Whether clients speak TLS with it, and show certificates.
+    is_secure: bool,
 }
 
 impl Cluster {
@@ -83,6 +85,39 @@ impl Cluster {
 
     /// The same, with more options.
     pub(crate) fn start_with(release: Release, count: usize, options: &[&str]) -> Self {
+        let mut cluster = Self::prepare(release, count);
+        cluster.options = options.iter().map(|&option| option.to_owned()).collect();
+        cluster.start_all();
+        cluster
+    }
+
+    /// One member with TLS, by a certificate and its key; clients have to show one of the same authority. All are PEM.
+    pub(crate) fn start_secure(
+        release: Release,
+        authority: &str,
+        (own, key): &(String, String),
+    ) -> Self {
+        let mut cluster = Self::prepare(release, 1);
+        cluster.is_secure = true;
+        for (name, text) in [("ca.pem", authority), ("own.pem", own), ("key.pem", key)] {
+            fs::write(cluster.folder.path().join(name), text).unwrap();
+        }
+        let file = |option: &str, name: &str| format!("--{option}={}", cluster.file(name));
+        cluster.options = vec![
+            "--client-cert-auth".to_owned(),
+            file("trusted-ca-file", "ca.pem"),
+            file("cert-file", "own.pem"),
+            file("key-file", "key.pem"),
+        ];
+        cluster.start_all();
+        cluster
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn prepare(release: Release, count: usize) -> Self {
         let ports = free_ports(2 * count);
         let members = ports
             .chunks(2)
@@ -92,15 +127,14 @@ impl Cluster {
                 peer_port: ports[1],
             })
             .collect();
-        let mut cluster = Self {
+        Self {
             release,
             folder: tempfile::tempdir().unwrap(),
             members,
             generation: 0,
-            options: options.iter().map(|&option| option.to_owned()).collect(),
-        };
-        cluster.start_all();
-        cluster
+            options: Vec::new(),
+            is_secure: false,
+        }
     }
 
     pub(crate) fn start_all(&mut self) {
@@ -157,7 +191,8 @@ impl Cluster {
             peer_port,
             ..
         } = self.members[place];
-        let client = format!("http://127.0.0.1:{client_port}");
+        let scheme = if self.is_secure { "https" } else { "http" };
+        let client = format!("{scheme}://127.0.0.1:{client_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
         let log = File::options()
             .append(true)
@@ -313,7 +348,16 @@ impl Cluster {
     }
 
     fn ctl(&self, arguments: &[&str]) -> Result<String, String> {
-        let done = Command::new(tool("etcdctl"))
+        let mut command = Command::new(tool("etcdctl"));
+        if self.is_secure {
+            // Whose certificate it is, is for others to find out.
+            command.arg("--insecure-skip-tls-verify").args([
+                "--insecure-transport=false",
+                &format!("--cert={}", self.file("own.pem")),
+                &format!("--key={}", self.file("key.pem")),
+            ]);
+        }
+        let done = command
             .args(["--dial-timeout", "2s", "--command-timeout", "5s"])
             .args(arguments)
             .output()
@@ -330,6 +374,7 @@ impl Cluster {
         Client::start_etcd(&EtcdConfig {
             endpoints: places.iter().map(endpoint).collect(),
             cluster,
+            tls: None,
         })
     }
 }

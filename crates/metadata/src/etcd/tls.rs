@@ -1,0 +1,192 @@
+//! TLS to etcd: whom it is believed by, and what is shown to it.
+//!
+//! It refuses to believe the authorities that the machine trusts otherwise: etcd's is named. And it reads no files: it is
+//! given what is in them.
+//!
+//! Invariants:
+//! - what is made of PEM is usable, or refused before anybody connects;
+//! - a key is in no error, and not in what `Debug` prints.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use tonic::Status;
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
+
+use super::EtcdError;
+
+/// What TLS to etcd needs: the certificates that its members' are signed by, and what is shown to them if they ask.
+#[derive(Clone)]
+pub struct EtcdTls(Arc<ClientTlsConfig>);
+
+/// What is no use for TLS to etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EtcdTlsError {
+    /// There is no certificate of an authority.
+    #[error("has no certificate of an authority, as PEM")]
+    Authority,
+    /// There is no certificate to show.
+    #[error("has no certificate, as PEM")]
+    Certificate,
+    /// There is no key.
+    #[error("has no private key, as PEM and without a password")]
+    Key,
+    /// The key is not that of the certificate.
+    #[error("is not the key of the certificate, or of a kind that is not known")]
+    OtherKey,
+}
+
+impl EtcdTls {
+    /// Believes members whose certificates one of these authorities has signed, and shows them a certificate with its key, if
+    /// there is one. All are PEM.
+    ///
+    /// # Errors
+    /// [`EtcdTlsError`] if one of them is not what it is to be.
+    pub fn new(authority: &[u8], shown: Option<(&[u8], &[u8])>) -> Result<Self, EtcdTlsError> {
+        let mut roots = RootCertStore::empty();
+        for found in certificates(authority).ok_or(EtcdTlsError::Authority)? {
+            let added = roots.add(found);
+            added.map_err(|_| EtcdTlsError::Authority)?;
+        }
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authority));
+        if let Some((certificate, key)) = shown {
+            let chain = certificates(certificate).ok_or(EtcdTlsError::Certificate)?;
+            let own = PrivateKeyDer::from_pem_slice(key).map_err(|_| EtcdTlsError::Key)?;
+            // It is made once to be sure that it can be.
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let versions =
+                ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            versions
+                .expect("the provider has what its versions need")
+                .with_root_certificates(roots)
+                .with_client_auth_cert(chain, own)
+                .map_err(|_| EtcdTlsError::OtherKey)?;
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        Ok(Self(Arc::new(tls)))
+    }
+
+    pub(crate) fn of_endpoint(&self) -> ClientTlsConfig {
+        ClientTlsConfig::clone(&self.0)
+    }
+}
+
+impl fmt::Debug for EtcdTls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("EtcdTls(..)")
+    }
+}
+
+/// One certificate or more.
+fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    found.ok().filter(|found| !found.is_empty())
+}
+
+/// Why TLS with a member of etcd does not come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsRefusal {
+    /// Somebody else has signed its certificate.
+    #[error("its certificate is not of an authority in metadata.ca")]
+    OtherAuthority,
+    /// Its certificate does not name where it is.
+    #[error(
+        "its certificate is not for this address: name it in metadata.etcd as its certificate does, or have the address put \
+         into it"
+    )]
+    OtherName,
+    /// Its certificate is too old, or of tomorrow.
+    #[error("its certificate has expired or is not valid yet, or a clock is wrong")]
+    NotValid,
+    /// It wants to be shown a certificate, or another one.
+    #[error(
+        "it refuses the certificate that it is shown, or wants one: metadata.certificate and metadata.key name one that its \
+         own authority has signed"
+    )]
+    Certificate,
+    /// It ends what was begun at once, and why is lost on the way.
+    #[error(
+        "it ends the connection as soon as TLS is there: most often because it refuses the certificate that it is shown, or \
+         wants one (metadata.certificate and metadata.key)"
+    )]
+    Closed,
+    /// It does not speak TLS.
+    #[error("what answers does not speak TLS: is it an http:// endpoint?")]
+    NoTls,
+}
+
+impl TlsRefusal {
+    /// What is behind an error of a connection, if that is TLS.
+    pub(crate) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let found = error.downcast_ref::<rustls::Error>();
+            let found = found.and_then(Self::of);
+            // Behind a connection of HTTP/2 there is but the text of it.
+            if let Some(refusal) = found.or_else(|| Self::of_text(&error.to_string())) {
+                return Some(refusal);
+            }
+            let within = error
+                .downcast_ref::<io::Error>()
+                .and_then(|it| it.get_ref());
+            next = match within {
+                Some(within) => Some(within),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    fn of(error: &rustls::Error) -> Option<Self> {
+        use CertificateError as Wrong;
+        Some(match error {
+            rustls::Error::InvalidCertificate(wrong) => match wrong {
+                Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => Self::OtherName,
+                Wrong::Expired
+                | Wrong::ExpiredContext { .. }
+                | Wrong::NotValidYet
+                | Wrong::NotValidYetContext { .. } => Self::NotValid,
+                _ => Self::OtherAuthority,
+            },
+            rustls::Error::InvalidMessage(_) => Self::NoTls,
+            _ => return None,
+        })
+    }
+
+    /// Why the first thing that was asked over TLS was not answered: who is not let in is told so when the connection is there
+    /// already, and may hear nothing but its end.
+    pub(crate) fn at_first(status: Status) -> EtcdError {
+        let source = status.source();
+        let is_of_way = source.is_some_and(|source| source.is::<tonic::transport::Error>());
+        match EtcdError::from(status) {
+            EtcdError::Status(_) if is_of_way => EtcdError::Tls(Self::Closed),
+            error => error,
+        }
+    }
+
+    /// What an alert of the member's means, or its silence, from how rustls tells it. Go's TLS says `BadCertificate` of one that is missing.
+    fn of_text(text: &str) -> Option<Self> {
+        // Some close what they do not understand, without a word.
+        if text == "tls handshake eof" {
+            return Some(Self::NoTls);
+        }
+        let alert = text.strip_prefix("received fatal alert: ")?;
+        let is_of_certificates = [
+            AlertDescription::CertificateRequired,
+            AlertDescription::BadCertificate,
+            AlertDescription::UnknownCA,
+            AlertDescription::CertificateUnknown,
+            AlertDescription::CertificateExpired,
+            AlertDescription::UnsupportedCertificate,
+            AlertDescription::AccessDenied,
+        ];
+        let mut all = is_of_certificates.iter();
+        all.any(|it| format!("{it:?}") == alert)
+            .then_some(Self::Certificate)
+    }
+}

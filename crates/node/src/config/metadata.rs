@@ -1,0 +1,165 @@
+//! TLS to an etcd that somebody else runs: the keys `metadata.ca`, `metadata.certificate` and `metadata.key`.
+//!
+//! It refuses what would be half of it: endpoints of both kinds, TLS without an authority to believe, files that nothing
+//! would use. The files are read when the node starts; what is in them is judged then.
+//!
+//! Invariant: where the file says `https://`, nothing is said to etcd in the clear.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use holdfast_metadata::etcd::{EtcdConfig, EtcdTls, EtcdTlsError};
+
+use super::{Invalid, MetadataConfig, MetadataSource, NodeConfig};
+
+/// Bytes of a file with certificates, or a key, at most.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What is said of TLS to etcd, and makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMetadataTls {
+    /// Some endpoints have TLS and others have not.
+    #[error(
+        "metadata.etcd: some endpoints are https:// and others are not: what one of them is told in the clear, all are; \
+         say https:// for all, or for none"
+    )]
+    Mixed,
+    /// It is not known whom to believe.
+    #[error(
+        "metadata.ca: is needed with https:// endpoints: the file with the certificate of the authority that has signed those \
+         of etcd's members (etcd's --trusted-ca-file)"
+    )]
+    NoAuthority,
+    /// Nothing would use it.
+    #[error(
+        "{0}: is for https:// endpoints in metadata.etcd, and there are none; say https:// there, or leave it out"
+    )]
+    Unused(&'static str),
+    /// A certificate without its key, or a key without its certificate.
+    #[error("{missing}: is needed together with {said}")]
+    Half {
+        /// What is said.
+        said: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
+    /// A file cannot be read.
+    #[error("{key}: read {}: {error}", path.display())]
+    File {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: String,
+    },
+    /// A file is not what it is to be.
+    #[error("{key}: {} {error}", path.display())]
+    Content {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: EtcdTlsError,
+    },
+}
+
+impl MetadataConfig {
+    /// The files that are named, with their keys.
+    pub(super) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("metadata.ca", &self.ca),
+            ("metadata.certificate", &self.certificate),
+            ("metadata.key", &self.key),
+        ];
+        let named = files.into_iter();
+        named.filter_map(|(key, path)| Some((key, path.as_deref()?)))
+    }
+
+    fn has_tls(&self) -> bool {
+        self.etcd.iter().any(|it| it.starts_with("https://"))
+    }
+
+    /// Whether what is said of TLS to etcd goes together; no file is looked at.
+    pub(super) fn check_tls(&self) -> Result<(), InvalidMetadataTls> {
+        if !self.has_tls() {
+            let unused = self.tls_files().next();
+            return unused.map_or(Ok(()), |(key, _)| Err(InvalidMetadataTls::Unused(key)));
+        }
+        if !self.etcd.iter().all(|it| it.starts_with("https://")) {
+            return Err(InvalidMetadataTls::Mixed);
+        }
+        if self.ca.is_none() {
+            return Err(InvalidMetadataTls::NoAuthority);
+        }
+        let half = |said, missing| Err(InvalidMetadataTls::Half { said, missing });
+        match (&self.certificate, &self.key) {
+            (Some(_), None) => half("metadata.certificate", "metadata.key"),
+            (None, Some(_)) => half("metadata.key", "metadata.certificate"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What TLS to etcd needs, from its files; none where there is to be none.
+    fn tls(&self) -> Result<Option<EtcdTls>, InvalidMetadataTls> {
+        let Some(ca) = self.ca.as_deref().filter(|_| self.has_tls()) else {
+            return Ok(None);
+        };
+        let authority = read("metadata.ca", ca)?;
+        let shown = self.certificate.as_deref().zip(self.key.as_deref());
+        let shown = shown.map(|(certificate, key)| {
+            let certificate = read("metadata.certificate", certificate)?;
+            Ok((certificate, read("metadata.key", key)?))
+        });
+        let shown = shown.transpose()?;
+        let pair = shown.as_ref().map(|(it, key)| (&it[..], &key[..]));
+        EtcdTls::new(&authority, pair).map(Some).map_err(|error| {
+            let key = match error {
+                EtcdTlsError::Authority => "metadata.ca",
+                EtcdTlsError::Certificate => "metadata.certificate",
+                EtcdTlsError::Key | EtcdTlsError::OtherKey => "metadata.key",
+            };
+            let mut files = self.tls_files();
+            let path = files.find(|(named, _)| *named == key);
+            let path = path.map_or_else(PathBuf::new, |(_, path)| path.to_owned());
+            InvalidMetadataTls::Content { key, path, error }
+        })
+    }
+}
+
+impl NodeConfig {
+    /// The etcd that keeps the metadata, if one does. The files that TLS with it needs are read.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the configuration does not say where the metadata is, or one of these files is no use.
+    pub fn etcd_config(&self) -> Result<Option<EtcdConfig>, Invalid> {
+        let MetadataSource::Etcd(endpoints) = self.metadata_source()? else {
+            return Ok(None);
+        };
+        Ok(Some(EtcdConfig {
+            endpoints,
+            cluster: self.cluster,
+            tls: self.metadata.tls()?,
+        }))
+    }
+
+    /// Whether the node, which has TLS otherwise, speaks in the clear to an etcd that somebody else runs.
+    #[must_use]
+    pub fn has_plain_etcd(&self) -> bool {
+        !self.security.off && !self.metadata.etcd.is_empty() && !self.metadata.has_tls()
+    }
+}
+
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, InvalidMetadataTls> {
+    let mut content = Vec::new();
+    let file = File::open(path);
+    let done = file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut content));
+    done.map_err(|error: io::Error| InvalidMetadataTls::File {
+        key,
+        path: path.to_owned(),
+        error: error.to_string(),
+    })?;
+    Ok(content)
+}
