@@ -6,7 +6,13 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-type DemoNode = { name: string; pid: number; api: string; command: string[] };
+type DemoNode = {
+  name: string;
+  pid: number;
+  api: string;
+  portal: string;
+  command: string[];
+};
 type DemoFile = {
   api: string;
   nodes: DemoNode[];

@@ -1,6 +1,7 @@
 // The console in a browser, over a demo of three nodes. The tests are one story, told in order.
 //
 // HOLDFAST_BIN names the program, CHROMIUM the browser, HOLDFAST_SHOTS a directory for pictures of every page.
+import { spawn } from 'node:child_process';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faults, launch, openPage, shoot } from './browser.ts';
@@ -115,6 +116,39 @@ test('a volume is made by the wizard, and is in the list', async () => {
   await row.getByText('mirror3').waitFor();
   const volume = await (await fetch(`${n1()}/api/v1/volumes/sql-data`)).json();
   expect(volume.access).toEqual({ open: false, initiators: ['iqn.2026-11.com.example:host1'] });
+});
+
+test('an initiator reads, and its IOPS and its path are seen', async () => {
+  const initiator = 'iqn.2026-11.com.example:reader';
+  const volumes = await (await fetch(`${n1()}/api/v1/volumes`)).json();
+  const { target } = volumes.volumes.find((one: { name: string }) => one.name === 'demo');
+  const { portal } = cluster.node('n1');
+  // libiscsi's; it reads until it is told to end.
+  const url = `iscsi://${portal}/${target}/0`;
+  const reading = spawn('iscsi-perf', ['-i', initiator, '-m', '4', '-b', '8', '-r', url], {
+    stdio: 'ignore',
+  });
+  try {
+    await page.goto(`${n1()}/volumes`);
+    const busy = page
+      .getByRole('row', { name: /demo/ })
+      .getByRole('cell', { name: /^[1-9].* [KM]iB\/s$/ });
+    await busy.waitFor();
+    await shoot(page, 'volumes-busy-light');
+    await page.goto(`${n1()}/volumes/demo/paths`);
+    const path = page.getByRole('row', { name: new RegExp(initiator) });
+    await path.getByText('active, optimized').waitFor();
+    await path.getByRole('link', { name: 'n1' }).waitFor();
+    await page.getByText(`${initiator} is logged in at n1 only`).waitFor();
+    await shoot(page, 'volume-paths-busy-light');
+    await path.getByRole('link', { name: initiator }).click();
+    await page.getByText('not on record').waitFor();
+    await page.getByRole('row', { name: /demo/ }).waitFor();
+  } finally {
+    reading.kill('SIGINT');
+  }
+  await page.goto(`${n1()}/volumes/demo/paths`);
+  await page.getByText('No host is logged in').waitFor();
 });
 
 test('what is refused is told with its hint, where it was ordered', async () => {
