@@ -1,0 +1,189 @@
+//! How long listings take of a cluster with 1,000 volumes and 64 nodes, where each volume is busy at each node.
+//!
+//! It measures, and so does not run by itself: `cargo test --release -p holdfast-controller --test many -- --ignored --nocapture`.
+//! All nodes, the interface and who asks it are one thread here: what is measured is much more than a node has to do.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_api::client::ApiUrl;
+use holdfast_api::documents::{LocalSlice, LocalVolume, PathState, Room};
+use holdfast_api::{ApiClient, Door, router, server};
+use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, Store as _};
+use holdfast_model::{NodeId, Policy};
+use tokio::net::TcpListener;
+
+use support::{Node, controller, open};
+
+const NODES: u16 = 64;
+const VOLUMES: u64 = 1000;
+/// Two slices each.
+const VOLUME_BYTES: u64 = 8 << 30;
+/// How often each listing is asked for.
+const TIMES: usize = 9;
+
+async fn inventory(user: &mut User) -> Inventory {
+    let outcome = user.transact(Inventory::query()).await.unwrap();
+    Inventory::from_outcome(outcome).unwrap()
+}
+
+/// Makes the volumes as plans do, without waiting for nodes to serve them.
+async fn make_volumes(store: &Embedded) -> Inventory {
+    let mut user = User::new(store.session());
+    for number in 0..VOLUMES {
+        let inventory = inventory(&mut user).await;
+        let name: VolumeName = format!("volume-{number:04}").parse().unwrap();
+        let size = VolumeSize::new(VOLUME_BYTES).unwrap();
+        let seen = |node: NodeId| {
+            Some(Seen {
+                silent: Duration::ZERO,
+                bytes: 1 << 50,
+                // So that each node gets some.
+                free_bytes: (1 << 50) - (u64::from(node.0) * 7919 + number * 31) % 64,
+                work: 0,
+            })
+        };
+        let policy = Policy::Mirror2;
+        let plan = holdfast_control::create_at(&inventory, seen, &name, size, policy, None);
+        for transaction in plan.unwrap().transactions {
+            assert!(user.transact(transaction).await.unwrap().succeeded);
+        }
+    }
+    inventory(&mut user).await
+}
+
+/// Each node knows every volume, and reports the slices that it has.
+fn report(nodes: &[Node], inventory: &Inventory) {
+    for node in nodes {
+        let mut report = node.reporter.0.lock().unwrap();
+        let own = NodeId(report.node);
+        report.room = Room {
+            bytes: 1 << 50,
+            used_bytes: 1 << 40,
+        };
+        report.volumes = inventory
+            .volumes
+            .keys()
+            .map(|volume| LocalVolume {
+                volume: volume.0,
+                serving: true,
+                sessions: 1,
+                path: Some(PathState::ActiveNonOptimized),
+            })
+            .collect();
+        for found in inventory.volumes.values() {
+            for (index, slice) in inventory.slices_of(&found.record).enumerate() {
+                if slice.in_sync().any(|node| node == own) {
+                    report.slices.push(LocalSlice {
+                        volume: found.record.volume.0,
+                        index: index as u32,
+                        epoch: slice.epoch.0,
+                        serving: slice.primary == own,
+                        used_bytes: 1 << 30,
+                        ..LocalSlice::default()
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// For how long this thread has had a processor: on a machine that has much else to do, what counts.
+fn worked() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let nanoseconds = text.split(' ').next().unwrap().parse().unwrap();
+    Duration::from_nanos(nanoseconds)
+}
+
+/// The middle of all times, and the longest; and the middle of the times for which it had a processor.
+async fn time<F: Future<Output = usize>>(what: &str, count: usize, ask: impl Fn() -> F) {
+    let (mut times, mut work) = (Vec::new(), Vec::new());
+    for _ in 0..TIMES {
+        // Readers have a rest after each look: whoever asks each second does not meet it.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let (begun, before) = (Instant::now(), worked());
+        let found = ask().await;
+        times.push(begun.elapsed());
+        work.push(worked().saturating_sub(before));
+        assert!(found >= count, "{what}: {found} of {count}");
+    }
+    times.sort();
+    work.sort();
+    let (middle, longest) = (times[TIMES / 2].as_millis(), times[TIMES - 1].as_millis());
+    let work = work[TIMES / 2].as_millis();
+    println!("{what:<24} {middle:>5} ms, {longest:>5} ms at most; {work:>5} ms of work");
+}
+
+#[tokio::test]
+#[ignore = "it measures"]
+async fn listings_of_a_thousand_volumes_and_sixty_four_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let mut nodes = Vec::new();
+    for number in 1..=NODES {
+        nodes.push(Node::start(number, &store).await);
+    }
+    let begun = Instant::now();
+    let inventory = make_volumes(&store).await;
+    println!("made {VOLUMES} volumes in {:?}", begun.elapsed());
+    report(&nodes, &inventory);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    let routes = router(Arc::new(controller), Door::Open);
+    tokio::spawn(async move { server::serve(listener, routes).await });
+    let client = ApiClient::new(vec![url], None);
+    let client = &client;
+    let (all, nodes) = (VOLUMES as usize, NODES.into());
+    time("volumes", all, || async {
+        client.volumes().await.unwrap().volumes.len()
+    })
+    .await;
+    time("nodes", nodes, || async {
+        client.nodes().await.unwrap().nodes.len()
+    })
+    .await;
+    time("status", all, || async {
+        client.status().await.unwrap().volumes.total as usize
+    })
+    .await;
+    time("explain", 0, || async {
+        client.explain().await.unwrap().volumes.len()
+    })
+    .await;
+    time("a volume", 2, || async {
+        client.volume("volume-0500").await.unwrap().slices.len()
+    })
+    .await;
+    time("initiators", 0, || async {
+        client.initiators().await.unwrap().initiators.len()
+    })
+    .await;
+    time("tasks", 0, || async {
+        client.tasks().await.unwrap().tasks.len()
+    })
+    .await;
+    time("traffic", all, || async {
+        let traffic = client.traffic().await.unwrap();
+        assert!(traffic.silent.is_empty(), "{:?}", traffic.silent);
+        traffic.volumes.len()
+    })
+    .await;
+    time("sessions of a volume", 0, || async {
+        client
+            .volume_sessions("volume-0500")
+            .await
+            .unwrap()
+            .sessions
+            .len()
+    })
+    .await;
+}
