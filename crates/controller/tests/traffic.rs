@@ -14,7 +14,7 @@ async fn what_nodes_count_is_added_up_and_who_is_silent_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let controller = controller(&store).await;
-    let _first = Node::start(1, &store).await;
+    let first = Node::start(1, &store).await;
     let second = Node::start(2, &store).await;
     let none = controller.traffic().await.unwrap();
     assert!(none.volumes.is_empty(), "there is no volume: {none:?}");
@@ -27,7 +27,9 @@ async fn what_nodes_count_is_added_up_and_who_is_silent_is_named() {
     };
     controller.create_volume(wanted).await.unwrap();
     let list = controller.volumes().await.unwrap();
-    assert_eq!(list.volumes[0].volume, 1, "the one that nodes tell of");
+    for node in [&first, &second] {
+        node.serve(list.volumes[0].volume, 1);
+    }
     let told = controller.traffic().await.unwrap();
     assert!(told.silent.is_empty());
     assert_eq!(told.volumes.len(), 1);

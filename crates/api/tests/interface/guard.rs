@@ -277,9 +277,10 @@ async fn a_lesser_role_or_another_scope_is_refused_everywhere() {
                 0 => assert_eq!(status == 403, changes || secret, "{what}"),
                 2 => assert_ne!(status, 403, "{what}"),
                 3 => {
-                    let is_of_volumes = ["/api/v1/volumes", "/api/v1/initiators"]
-                        .iter()
-                        .any(|it| path.starts_with(it));
+                    let is_of_volumes =
+                        ["/api/v1/volumes", "/api/v1/initiators", "/api/v1/traffic"]
+                            .iter()
+                            .any(|it| path.starts_with(it));
                     assert_eq!(status == 403, !is_of_volumes, "{what}");
                 }
                 _ => {}

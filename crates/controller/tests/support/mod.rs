@@ -300,23 +300,24 @@ impl Api for Reporter {
         elsewhere()
     }
 
-    /// With volume 1 as many reads as the node's number, in a second.
+    /// With each volume that it knows as many reads as the node's number, in a second.
     async fn local_traffic(&self) -> Result<LocalTraffic, Problem> {
-        let node = self.0.lock().unwrap().node;
+        let report = self.0.lock().unwrap();
+        let node = report.node;
         let reads = LocalFlow {
             bytes: 100 * u64::from(node),
             total_us: 100,
             latencies: vec![(100, u64::from(node))],
         };
-        let volume = LocalVolumeTraffic {
-            volume: 1,
-            reads,
+        let volumes = report.volumes.iter().map(|it| LocalVolumeTraffic {
+            volume: it.volume,
+            reads: reads.clone(),
             ..LocalVolumeTraffic::default()
-        };
+        });
         Ok(LocalTraffic {
             node,
             seconds: 1,
-            volumes: vec![volume],
+            volumes: volumes.collect(),
         })
     }
 
