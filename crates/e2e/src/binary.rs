@@ -64,7 +64,9 @@ fn find() -> Result<PathBuf> {
         .parent()
         .context("find the build directory")?;
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "-p", "holdfast", "--profile", profile])
+        // As a part of the workspace, as the tests are: by itself it has other features, and would be compiled once more.
+        .args(["build", "--quiet", "--workspace", "--bin", "holdfast"])
+        .args(["--profile", profile])
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

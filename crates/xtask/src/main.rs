@@ -19,6 +19,7 @@ mod console;
 mod etcd;
 mod fuzz;
 mod licences;
+mod made;
 mod metadata;
 mod openapi;
 mod package;

@@ -7,9 +7,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+
+use crate::made::Program;
 
 /// Where the document is kept.
 pub(crate) const KEPT: &str = "openapi/v1.json";
@@ -35,19 +36,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 }
 
 fn generate(root: &Path) -> Result<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked"])
-        .args(["-p", "holdfast-api", "--example", "openapi"])
-        .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("run the example that prints the document")?;
-    ensure!(
-        output.status.success(),
-        "the example that prints the document ended with {}",
-        output.status
-    );
-    String::from_utf8(output.stdout).context("read the document as UTF-8")
+    Program::Example("openapi").print(root, &[])
 }
 
 /// Where the two begin to differ, in words.

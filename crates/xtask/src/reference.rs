@@ -7,33 +7,37 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::made::Program;
 use crate::openapi::{self, difference};
 
 mod interface;
 
-/// A page, and the `cargo run` that prints it.
+/// A page, and what prints it.
 struct Page {
     path: &'static str,
-    made_by: &'static [&'static str],
+    made_by: Program,
+    arguments: &'static [&'static str],
 }
 
 const PAGES: &[Page] = &[
     Page {
         path: "docs/reference/cli.md",
-        made_by: &["-p", "holdfast", "--", "man", "--markdown"],
+        made_by: Program::Bin("holdfast"),
+        arguments: &["man", "--markdown"],
     },
     Page {
         path: "docs/reference/alarms.md",
-        made_by: &["-p", "holdfast-control", "--example", "alarms"],
+        made_by: Program::Example("alarms"),
+        arguments: &[],
     },
     Page {
         path: "docs/reference/metrics.md",
-        made_by: &["-p", "holdfast-node", "--example", "metrics"],
+        made_by: Program::Example("metrics"),
+        arguments: &[],
     },
 ];
 /// The page about the REST interface, which is made from the interface's document.
@@ -75,7 +79,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
     let mut pages = Vec::new();
     for page in PAGES {
-        pages.push((page.path, run(root, page)?));
+        pages.push((page.path, page.made_by.print(root, page.arguments)?));
     }
     pages.push((INTERFACE, interface::page(&document(root)?)?));
     Ok(pages)
@@ -85,23 +89,6 @@ fn document(root: &Path) -> Result<Value> {
     let text = fs::read_to_string(root.join(openapi::KEPT))
         .with_context(|| format!("read {}", openapi::KEPT))?;
     serde_json::from_str(&text).with_context(|| format!("parse {}", openapi::KEPT))
-}
-
-fn run(root: &Path, page: &Page) -> Result<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked"])
-        .args(page.made_by)
-        .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .with_context(|| format!("make {}", page.path))?;
-    ensure!(
-        output.status.success(),
-        "what makes {} ended with {}",
-        page.path,
-        output.status
-    );
-    String::from_utf8(output.stdout).with_context(|| format!("read {} as UTF-8", page.path))
 }
 
 /// The kinds of findings that the page does not explain.

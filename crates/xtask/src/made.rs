@@ -1,0 +1,56 @@
+//! What the workspace's own programs print.
+//!
+//! Invariant: they are built as the tests build them. A package by itself has other features than in the workspace, so that
+//! everything would be compiled once more.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::metadata;
+
+/// A program of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Program {
+    /// A binary.
+    Bin(&'static str),
+    /// An example.
+    Example(&'static str),
+}
+
+impl Program {
+    /// Builds it; where it is then.
+    fn build(self, root: &Path) -> Result<PathBuf> {
+        let (kind, name, folder) = match self {
+            Self::Bin(name) => ("--bin", name, "debug"),
+            Self::Example(name) => ("--example", name, "debug/examples"),
+        };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--workspace", kind, name])
+            .current_dir(root)
+            .status()
+            .context("start cargo")?;
+        ensure!(status.success(), "cargo cannot build {name}: {status}");
+        Ok(metadata::target_directory(root)?.join(folder).join(name))
+    }
+
+    /// Builds it, and runs it: what it prints.
+    ///
+    /// # Errors
+    /// It cannot be built, fails, or prints what is no UTF-8.
+    pub(crate) fn print(self, root: &Path, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(self.build(root)?)
+            .args(arguments)
+            .current_dir(root)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("run {self:?}"))?;
+        ensure!(
+            output.status.success(),
+            "{self:?} ended with {}",
+            output.status
+        );
+        String::from_utf8(output.stdout).with_context(|| format!("read what {self:?} prints"))
+    }
+}
