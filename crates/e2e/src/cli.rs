@@ -1,6 +1,7 @@
 //! The command line as other tools use it: JSON on stdout, talk on stderr, exit codes.
 
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
@@ -16,19 +17,47 @@ pub const USAGE: i32 = 2;
 /// Longest that any command may take that is not meant to go on; `timeout` then ends with 124.
 const PATIENCE_SECONDS: &str = "60";
 
-/// Runs `holdfast` with these arguments, and without the variables that it looks at.
+/// By what the demo that runs is reached: a process has one at a time.
+static KEYS: Mutex<Option<Keys>> = Mutex::new(None);
+
+/// By what a cluster is reached that has TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    /// The authority's certificate, a file.
+    pub(crate) ca: String,
+    /// A token.
+    pub(crate) token: String,
+}
+
+/// From now on commands trust this authority and show this token; or none.
+pub(crate) fn show(keys: Option<Keys>) {
+    *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+}
+
+/// Runs `holdfast` with these arguments, by the keys of the demo that runs, and without the other variables that it looks at.
 ///
 /// # Errors
 /// It cannot be started.
 pub fn run(arguments: &[&str]) -> Result<Output> {
-    Command::new("timeout")
+    let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    run_with(keys.as_ref(), arguments)
+}
+
+fn run_with(keys: Option<&Keys>, arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new("timeout");
+    command
         .arg(PATIENCE_SECONDS)
         .arg(binary::holdfast()?)
         .args(arguments)
         .env_remove("HOLDFAST_API")
         .env_remove("HOLDFAST_TOKEN")
         .env_remove("HOLDFAST_CA")
-        .env_remove("HOLDFAST_CREDENTIALS")
+        .env_remove("HOLDFAST_CREDENTIALS");
+    if let Some(keys) = keys {
+        command.env("HOLDFAST_CA", &keys.ca);
+        command.env("HOLDFAST_TOKEN", &keys.token);
+    }
+    command
         .output()
         .with_context(|| format!("run holdfast {arguments:?}"))
 }
@@ -63,7 +92,18 @@ pub fn json<T: DeserializeOwned>(api: &str, arguments: &[&str]) -> Result<T> {
 /// # Errors
 /// It does not.
 pub fn fails(code: i32, arguments: &[&str]) -> Result<String> {
-    let output = run(arguments)?;
+    failed(code, arguments, &run(arguments)?)
+}
+
+/// The same, by somebody who trusts no authority and shows nothing but what the arguments say.
+///
+/// # Errors
+/// It does not.
+pub fn fails_for_nobody(code: i32, arguments: &[&str]) -> Result<String> {
+    failed(code, arguments, &run_with(None, arguments)?)
+}
+
+fn failed(code: i32, arguments: &[&str], output: &Output) -> Result<String> {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(
         output.status.code() == Some(code),

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::cli::Keys;
 use crate::demo_file::{DemoFile, VolumeShow};
 use crate::process::{TICK, runs, signal, wait_until};
 use crate::{binary, cli, ports};
@@ -74,7 +75,7 @@ impl Default for DemoOptions {
             cache: Some("16MiB"),
             volumes: vec!["demo:4GiB:mirror2"],
             etcd: false,
-            secure: false,
+            secure: true,
             program: None,
         }
     }
@@ -249,6 +250,8 @@ impl Demo {
     /// It is not as the contract says.
     pub fn refresh(&mut self) -> Result<()> {
         self.file = DemoFile::read(&self.path("demo.json"))?;
+        let keys = self.file.ca.clone().zip(self.file.token.clone());
+        cli::show(keys.map(|(ca, token)| Keys { ca, token }));
         ensure!(
             self.file.nodes.len() == usize::from(self.options.nodes),
             "every node is named"
@@ -519,6 +522,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
+        cli::show(None);
         let failed = self.failed || std::thread::panicking();
         if let Some(parent) = &mut self.parent {
             let directory = self.scratch.as_ref().map(|it| it.path().join(DIRECTORY));

@@ -132,6 +132,7 @@ impl Image {
             nodes: self.manifest.nodes,
             device_size: DEVICE_SIZE,
             volumes: Vec::new(),
+            secure: false,
             ..DemoOptions::default()
         }
     }

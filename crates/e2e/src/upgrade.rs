@@ -47,6 +47,7 @@ pub fn roll(old: &Path) {
     let options = DemoOptions {
         volumes: VOLUMES.to_vec(),
         cache: None,
+        secure: false,
         program: Some(old.to_owned()),
         ..DemoOptions::default()
     };

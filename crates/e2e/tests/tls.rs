@@ -43,7 +43,7 @@ fn whoever_trusts_the_authority_is_answered_and_others_are_told_why_not() {
         ensure!(up(&api)? == 3, "the parent is answered by all nodes");
         ensure!(up(&node)? == 3, "a node is answered by all others");
 
-        let said = cli::fails(FAILED, &["--api", &api, "status"])?;
+        let said = cli::fails_for_nobody(FAILED, &["--api", &api, "status"])?;
         ensure!(said.contains("HOLDFAST_CA"), "{said}");
         let other = demo.scratch("other").display().to_string();
         let cluster = "00000000000000000000000000000007";
@@ -56,10 +56,10 @@ fn whoever_trusts_the_authority_is_answered_and_others_are_told_why_not() {
             cluster,
         ])?;
         let wrong = format!("{other}/authority.pem");
-        let said = cli::fails(FAILED, &["--api", &api, "--ca", &wrong, "status"])?;
+        let said = cli::fails_for_nobody(FAILED, &["--api", &api, "--ca", &wrong, "status"])?;
         ensure!(said.contains("not of the authority"), "{said}");
         let plain = api.replace("https://", "http://");
-        let said = cli::fails(FAILED, &["--api", &plain, "status"])?;
+        let said = cli::fails_for_nobody(FAILED, &["--api", &plain, "status"])?;
         ensure!(said.contains("speaks TLS"), "{said}");
 
         // Nothing of what is asked is answered without TLS, not a byte.

@@ -84,6 +84,7 @@ pub fn make(program: &Path, commit: &str) -> Result<(Manifest, Vec<u8>)> {
         device_size: DEVICE_SIZE,
         volumes: VOLUMES.to_vec(),
         cache: None,
+        secure: false,
         program: Some(program.to_owned()),
         ..DemoOptions::default()
     };
