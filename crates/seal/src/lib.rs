@@ -152,10 +152,9 @@ impl Seal {
             }
             match text::open(self.0.keys.as_ref(), context, &secret.0) {
                 Ok(opened) => {
-                    // Where one is sealed so, all who read can open it: it was looked at.
-                    if text::key_of(&secret.0) == self.key_id() {
-                        self.begin();
-                    }
+                    // Where one is sealed, with the key of before as well, nothing is written plainly any more: documents with
+                    // other secrets are written anew when one of them changes.
+                    self.begin();
                     *secret = Secret(opened);
                 }
                 Err(error) => failed = Some(error),

@@ -148,18 +148,30 @@ pub fn write_key(path: &Path, text: &str) -> Result<(), CredentialsError> {
     write_new(path, text, 0o600)
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a file that must not be there yet: it is there as a whole, or not at all, however the machine fails.
 pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CredentialsError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = Path::new(&name);
     let written = OpenOptions::new()
         .write(true)
-        .create_new(true)
+        .create(true)
+        .truncate(true)
         .mode(mode)
-        .open(path)
+        .open(new)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;
-            file.sync_all()
+            file.sync_all()?;
+            // Unlike a rename it does not replace what is there.
+            fs::hard_link(new, path)
         });
-    written.map_err(|source| match source.kind() {
+    // Whatever came of it, it is not wanted any more.
+    let _ = fs::remove_file(new);
+    let synced = written.and_then(|()| match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
+        _ => Ok(()),
+    });
+    synced.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => CredentialsError::Exists(path.to_owned()),
         _ => CredentialsError::io("write", path)(source),
     })

@@ -37,6 +37,9 @@ const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// A warning alert, `close_notify` (section 6.1).
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
+/// Records in a row that bring no data, at most, as rustls has it.
+const IDLE_RECORDS_MAX: u32 = 32;
+
 /// Whatever makes the next keys.
 pub(crate) enum Schedule {
     Dialled(KernelConnection<ClientConnectionData>),
@@ -57,6 +60,8 @@ pub struct Records {
     opened: u64,
     /// The other end wants other keys.
     update_due: bool,
+    /// Records without data since the last one with some.
+    idle: u32,
 }
 
 /// What a record held.
@@ -117,6 +122,7 @@ impl Records {
             schedule,
             suite,
             update_due: false,
+            idle: 0,
         }
     }
 
@@ -188,6 +194,11 @@ impl Records {
         let opened = opened.map_err(|_| RecordError::Forged)?;
         match (opened.typ, opened.payload) {
             (ContentType::ApplicationData, data) => {
+                if data.is_empty() {
+                    self.note_idle()?;
+                } else {
+                    self.idle = 0;
+                }
                 Ok(Opened::Data(HEADER_BYTES..HEADER_BYTES + data.len()))
             }
             (ContentType::Alert, [_, alert]) => match AlertDescription::from(*alert) {
@@ -197,12 +208,21 @@ impl Records {
                 }
             },
             (ContentType::Handshake, [24, 0, 0, 1, asks @ (0 | 1)]) => {
+                self.note_idle()?;
                 self.update_due |= *asks == 1;
                 self.follow()?;
                 Ok(Opened::Nothing)
             }
             _ => Err(RecordError::Malformed),
         }
+    }
+
+    /// Each such record costs more than it does the other end: so many in a row are an attack.
+    fn note_idle(&mut self) -> Result<(), RecordError> {
+        self.idle += 1;
+        (self.idle <= IDLE_RECORDS_MAX)
+            .then_some(())
+            .ok_or(RecordError::Malformed)
     }
 
     /// Opens with the keys that the other end has taken.

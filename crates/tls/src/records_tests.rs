@@ -112,6 +112,32 @@ fn keys_are_changed_in_time() {
     assert_eq!(open_all(&mut one.records, &mut sealed), b"x");
 }
 
+/// Whoever sends what brings nothing makes more work than it has.
+#[test]
+fn records_without_data_are_borne_for_a_while() {
+    let (mut one, mut two) = ends(4096);
+    let idle = |one: &mut Secured, two: &mut Secured| {
+        let mut empty = one
+            .records
+            .seal_as(ContentType::ApplicationData, &[])
+            .unwrap();
+        two.records.open(&mut empty).map(drop)
+    };
+    let mut sealed = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..IDLE_RECORDS_MAX {
+            idle(&mut one, &mut two).unwrap();
+        }
+        one.records.seal(&[b"x"], &mut sealed).unwrap();
+        assert_eq!(open_all(&mut two.records, &mut sealed), b"x");
+    }
+    for _ in 0..IDLE_RECORDS_MAX {
+        idle(&mut one, &mut two).unwrap();
+    }
+    let last = idle(&mut one, &mut two);
+    assert!(matches!(last, Err(RecordError::Malformed)), "{last:?}");
+}
+
 #[test]
 fn what_was_changed_left_out_or_said_again_is_refused() {
     let seal = |one: &mut Secured| {
