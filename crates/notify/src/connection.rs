@@ -13,13 +13,16 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::receiver::authorities;
 use crate::{Stage, TlsFailure, Undelivered};
+
+/// How long one address of several may take.
+const ADDRESS_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What bytes go through.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -62,12 +65,24 @@ impl<'a> Peer<'a> {
     }
 
     pub(crate) async fn connect(&self) -> Result<TcpStream, Undelivered> {
-        let connected = TcpStream::connect((self.host, self.port));
-        let connected = self.wait(Stage::Connect, connected).await?;
+        let connected = self.wait(Stage::Connect, self.try_addresses()).await?;
         connected.map_err(|error| Undelivered::Unreachable {
             at: self.to_string(),
             error,
         })
+    }
+
+    /// One address after the other: one that says nothing does not use up the time of the others.
+    async fn try_addresses(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in lookup_host((self.host, self.port)).await? {
+            match timeout(ADDRESS_TIME_MAX, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(last)
     }
 
     /// Shakes hands.

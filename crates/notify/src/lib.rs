@@ -28,7 +28,7 @@ pub use undelivered::{SmtpStep, Stage, TlsFailure, Undelivered};
 pub use webhook::{SIGNATURE_FIELD, Webhook};
 
 /// How long a delivery may take, from finding the receiver's address to its last answer.
-pub const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
+pub const DELIVERY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Sends a message to a receiver, once. Within [`DELIVERY_TIME_MAX`] it has arrived, or it is said why not.
 ///

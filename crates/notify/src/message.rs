@@ -113,7 +113,6 @@ impl Message {
             hash.update(part.as_bytes());
         };
         add(&self.cluster);
-        add(&self.sent_at_ms.to_string());
         for told in &self.alarms {
             add(&told.id);
             add(told.change.name());

@@ -123,13 +123,14 @@ async fn exchange(
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+    let path = request.uri().path().to_owned();
     let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok((status.as_u16(), String::new()));
         }
-        Ok((status.as_u16(), begin(response).await))
+        Ok((status.as_u16(), without_path(&begin(response).await, &path)))
     };
     tokio::pin!(exchange);
     tokio::select! {
@@ -140,6 +141,16 @@ async fn exchange(
             exchange.await
         }
     }
+}
+
+/// Parts of a path that are shorter are words, and no secrets.
+const SECRET_PART_MIN: usize = 6;
+
+/// What was answered without the parts of the path that was asked for: paths of webhooks are often tokens, and servers
+/// repeat them.
+fn without_path(text: &str, path: &str) -> String {
+    let parts = path.split('/').filter(|part| part.len() >= SECRET_PART_MIN);
+    parts.fold(text.to_owned(), |text, part| text.replace(part, "..."))
 }
 
 /// The begin of an answer's body, as a line.
@@ -175,6 +186,13 @@ fn judge(peer: &Peer<'_>, error: hyper::Error) -> Undelivered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_does_not_tell_the_path() {
+        let answer = r#"{"error":"Not Found","path":"/services/T0/s3cr3t-token"}"#;
+        let told = without_path(answer, "/services/T0/s3cr3t-token");
+        assert_eq!(told, r#"{"error":"Not Found","path":"/.../T0/..."}"#);
+    }
 
     fn webhook() -> Webhook {
         Webhook {
