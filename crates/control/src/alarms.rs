@@ -16,7 +16,10 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use book::{AlarmBook, CLEARED_MAX, Moment, Observation, Observations, RAISED_MAX, rule_of};
+pub use book::{
+    AlarmBook, CLEARED_MAX, CRITICAL_PLACES, Moment, Observation, Observations, RAISED_MAX,
+    RECORD_BYTES_MAX, bound_alarms, rule_of,
+};
 pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
 pub use reference::alarm_reference;
 

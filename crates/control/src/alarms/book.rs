@@ -10,14 +10,19 @@ use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 
-use holdfast_model::record::{AlarmEntry, AlarmRulesRecord, AlarmsRecord, Clearing};
+use holdfast_model::metadata::VALUE_LENGTH_MAX;
+use holdfast_model::record::{AlarmEntry, AlarmRulesRecord, AlarmsRecord, Clearing, Record};
 
-use super::{AlarmChange, AlarmKind, AlarmState, Threshold};
+use super::{AlarmChange, AlarmKind, AlarmSeverity, AlarmState, Threshold};
 
 /// Alarms that are raised at a time, at most: more say nothing that these do not.
-pub const RAISED_MAX: usize = 1024;
-/// Alarms that are kept when they are over.
+pub const RAISED_MAX: usize = 512;
+/// Of these, places that only critical ones get.
+pub const CRITICAL_PLACES: usize = 128;
+/// Alarms that are kept when they are over, at most.
 pub const CLEARED_MAX: usize = 256;
+/// Bytes of the document, at most: the metadata takes no larger one ([`VALUE_LENGTH_MAX`]), and there is to be room for notes.
+pub const RECORD_BYTES_MAX: usize = VALUE_LENGTH_MAX / 8 * 7;
 
 /// What is seen of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +76,23 @@ pub fn rule_of(rules: &AlarmRulesRecord, kind: AlarmKind) -> Option<Threshold> {
     (!rule.is_off).then(|| set.unwrap_or_else(|_| kind.threshold()))
 }
 
+/// Forgets what has been over for longest, until the document has a size that the metadata takes.
+pub fn bound_alarms(record: &mut AlarmsRecord) {
+    while record.encode().len() > RECORD_BYTES_MAX && !record.cleared.is_empty() {
+        let surplus = record.cleared.len().div_ceil(4);
+        record.cleared.drain(..surplus);
+    }
+}
+
+/// Whether there is a place for another alarm of that kind.
+fn has_place(record: &AlarmsRecord, kind: AlarmKind) -> bool {
+    let places = match kind.text().severity {
+        AlarmSeverity::Critical => RAISED_MAX,
+        AlarmSeverity::Warning => RAISED_MAX - CRITICAL_PLACES,
+    };
+    record.raised.len() < places
+}
+
 impl AlarmBook {
     /// Takes in what is seen. Returns the record as it is then, if that is another one.
     #[must_use]
@@ -108,7 +130,7 @@ impl AlarmBook {
                 _ => now.steady_ms,
             };
             match (state.observe(now.steady_ms, value, threshold), place) {
-                (Some(AlarmChange::Raised), _) if then.raised.len() < RAISED_MAX => {
+                (Some(AlarmChange::Raised), _) if has_place(&then, *kind) => {
                     let held = now.steady_ms.saturating_sub(since_ms);
                     raise(
                         &mut then,
@@ -128,7 +150,11 @@ impl AlarmBook {
                 state => self.states.insert(key, state),
             };
         }
-        (then != *record).then_some(then)
+        if then == *record {
+            return None;
+        }
+        bound_alarms(&mut then);
+        Some(then)
     }
 
     fn end_what_is_gone(
@@ -188,7 +214,7 @@ fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
 mod tests {
     use alloc::format;
 
-    use holdfast_model::record::AlarmRule;
+    use holdfast_model::record::{Acknowledgement, AlarmRule};
 
     use super::*;
 
@@ -340,6 +366,52 @@ mod tests {
             .rules
             .insert("pool-almost-full".to_owned(), rule(50, 60));
         assert_eq!(rule_of(&rules, FULL), Some(FULL.threshold()));
+    }
+
+    /// As long as names, words and notes can be.
+    #[test]
+    fn the_document_is_never_larger_than_the_metadata_takes() {
+        let mut bench = Bench::default();
+        let name = "v".repeat(63);
+        let names: alloc::vec::Vec<String> = (0..RAISED_MAX)
+            .map(|number| format!("device 99999 of node {name}{number:05}"))
+            .collect();
+        let all = |value| -> alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> {
+            names
+                .iter()
+                .map(|name| (FULL, &**name, Some(value)))
+                .collect()
+        };
+        for _ in 0..4 {
+            assert!(bench.look(&all(99)));
+            assert_eq!(bench.raised(), RAISED_MAX);
+            for entry in &mut bench.record.raised {
+                entry.acknowledged = Some(Acknowledgement {
+                    by: "u".repeat(64),
+                    at_ms: u64::MAX,
+                    note: "n".repeat(200),
+                });
+            }
+            assert!(bench.look(&all(1)));
+            assert!(bench.record.encode().len() <= RECORD_BYTES_MAX);
+            assert!(!bench.record.cleared.is_empty());
+        }
+    }
+
+    #[test]
+    fn there_is_a_place_for_what_is_critical_however_many_warnings_there_are() {
+        let mut bench = Bench::default();
+        let names: alloc::vec::Vec<String> =
+            (0..RAISED_MAX).map(|it| format!("node {it}")).collect();
+        let mut all: alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> = names
+            .iter()
+            .map(|name| (AlarmKind::StallBudget, &**name, Some(9999)))
+            .collect();
+        assert!(bench.look(&all));
+        assert_eq!(bench.raised(), RAISED_MAX - CRITICAL_PLACES);
+        all.push((FULL, "node n1", Some(99)));
+        assert!(bench.look(&all));
+        assert_eq!(bench.record.raised.last().unwrap().kind, "pool-almost-full");
     }
 
     #[test]

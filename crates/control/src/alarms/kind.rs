@@ -278,7 +278,7 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         direction: Direction::Rising,
         default: (1, 1, 30),
         title: "A member of the metadata is lost",
-        meaning: "A member of etcd does not answer, or not to every node. Volumes do not notice. Of three members no other may be lost.",
+        meaning: "A member of etcd does not answer. Volumes do not notice. Of three members no other may be lost.",
         action: "Start that machine's node or witness again.",
     },
     AlarmText {
