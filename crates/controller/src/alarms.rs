@@ -16,9 +16,10 @@ use holdfast_api::documents::{
     AlarmQuery,
 };
 use holdfast_api::{Problem, ProblemKind};
-use holdfast_control::{self as control, AlarmUnit, Threshold};
+use holdfast_control::{self as control, AlarmUnit, Threshold, bound_alarms};
 use holdfast_model::metadata::{
     Compare, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
+    VALUE_LENGTH_MAX,
 };
 use holdfast_model::record::{
     ALARM_RULES_KEY, ALARMS_KEY, Acknowledgement, AlarmEntry, AlarmRule, AlarmRulesRecord,
@@ -120,6 +121,13 @@ impl Controller {
             let kept = self.alarms_kept().await?;
             let mut next = kept.clone();
             let done = apply(&mut next)?;
+            bound_alarms(&mut next.alarms);
+            if next.alarms.encode().len() > VALUE_LENGTH_MAX {
+                let detail = "what is on record of alarms has no room for that";
+                return Err(
+                    Problem::new(ProblemKind::ClusterFull, detail).hint("leave a shorter note")
+                );
+            }
             let Some(transaction) = kept.until(&next) else {
                 return Ok(done);
             };

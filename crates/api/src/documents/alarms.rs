@@ -72,15 +72,15 @@ pub struct AlarmAcknowledged {
 }
 
 /// Letters of a note at most.
-pub const ALARM_NOTE_MAX: usize = 500;
+pub const ALARM_NOTE_MAX: usize = 200;
 
 /// Taking note of an alarm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlarmAcknowledge {
-    /// What there is to say: 500 letters at most.
+    /// What there is to say: 200 letters at most.
     #[serde(default)]
-    #[schema(max_length = 500)]
+    #[schema(max_length = 200)]
     pub note: String,
 }
 
@@ -107,7 +107,7 @@ pub struct AlarmQuery {
     pub state: AlarmChoice,
 }
 
-/// Alarms: those that last, critical ones and the newest first, then those that are over, the newest first; at most 1024 and 256.
+/// Alarms: those that last, critical ones and the newest first, then those that are over, the newest first; at most 512 and 256.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlarmList {
     /// The alarms.
@@ -319,7 +319,7 @@ pub struct ReceiverPut {
     /// Whether it is told of critical alarms only.
     #[serde(default)]
     pub critical_only: bool,
-    /// PEM of an authority that is trusted for it beside the system's.
+    /// PEM of an authority that is trusted for it beside the system's; empty for none. Without it, the one on record stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
     /// By mail.

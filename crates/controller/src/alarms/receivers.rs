@@ -2,13 +2,15 @@
 //!
 //! Invariant: a secret that is on record stays only for the place that it was given for.
 
+use std::time::Duration;
+
 use holdfast_api::documents::{
     MailPut, MailReceiver, MailSecurity, Receiver, ReceiverList, ReceiverPut, ReceiverTrouble,
     WebhookPut, WebhookReceiver,
 };
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_model::record::{self, ReceiverRecord, ReceiverWay, Secret};
-use holdfast_notify::{self as notify, Change, Mail, Severity, Told, Webhook, deliver};
+use holdfast_notify::{self as notify, Change, Mail, Severity, Told, Webhook, deliver_within};
 use holdfast_seal::{SECRET_LENGTH_MAX, is_sealed};
 
 use super::Kept;
@@ -17,6 +19,8 @@ use crate::steering::unix_ms;
 
 /// Receivers at most.
 const RECEIVERS_MAX: usize = 32;
+/// How long a test may take: somebody waits for it.
+const TEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// Letters of a receiver's name at most.
 const NAME_LENGTH_MAX: usize = 63;
 
@@ -54,8 +58,12 @@ impl Controller {
             all.insert(name.to_owned(), record);
             // What was raised before is not told, and what could not be told before may be now.
             let changes = kept.alarms.changes;
-            kept.alarms.told.entry(name.to_owned()).or_insert(changes);
-            kept.alarms.undelivered.remove(name);
+            let told = kept.alarms.told.entry(name.to_owned()).or_insert(changes);
+            if kept.alarms.undelivered.remove(name).is_some() {
+                // What was given up, and lasts, is told after all.
+                let first = kept.alarms.raised.iter().map(|it| it.id).min();
+                *told = first.map_or(*told, |first| (*told).min(first.saturating_sub(1)));
+            }
             Ok(document(kept, name).expect("it has just been put there"))
         })
         .await
@@ -81,7 +89,8 @@ impl Controller {
         }
         let now = unix_ms();
         let test = Told {
-            id: "0".to_owned(),
+            // Each is a message of its own.
+            id: format!("test-{now}"),
             code: "test".to_owned(),
             severity: Severity::Warning,
             change: Change::Test,
@@ -93,7 +102,8 @@ impl Controller {
             since_ms: now,
             cleared_ms: None,
         };
-        let delivered = deliver(&receiver(record), &self.message(vec![test])).await;
+        let delivered =
+            deliver_within(&receiver(record), &self.message(vec![test]), TEST_TIME_MAX).await;
         delivered.map_err(|error| Problem::new(ProblemKind::Undelivered, &error).hint(error.help()))
     }
 }
@@ -145,7 +155,11 @@ fn of_request(
     };
     Ok(ReceiverRecord {
         critical_only: request.critical_only,
-        authority: request.authority.clone().unwrap_or_default(),
+        authority: match (&request.authority, present) {
+            (Some(given), _) => given.clone(),
+            (None, Some(present)) => present.authority.clone(),
+            (None, None) => String::new(),
+        },
         way,
     })
 }

@@ -6,11 +6,13 @@
 //! - what a receiver refuses for good is given up, and that is on record.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_api::documents::AlarmSeverity;
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverRecord, Undelivered};
-use holdfast_notify::{self as notify, Message, Told, deliver};
+use holdfast_notify::{self as notify, ALARMS_MAX, Message, Told, deliver};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -36,9 +38,12 @@ pub(super) struct Telling {
 #[derive(Debug)]
 struct Try {
     under_way: JoinHandle<()>,
+    record: ReceiverRecord,
     begun: Instant,
     /// How often it had failed when it was begun.
     failures: u32,
+    /// The last change of which it is known to have been told, whatever is on record.
+    delivered: Arc<AtomicU64>,
 }
 
 impl Drop for Try {
@@ -54,22 +59,24 @@ impl Telling {
         self.tries.retain(|name, _| receivers.contains_key(name));
         for (name, record) in receivers {
             let told = kept.alarms.told.get(name).copied();
+            // Another place under the same name has been told nothing yet.
+            let last = self.tries.get(name).filter(|it| it.record == *record);
+            let delivered = last.map(|it| Arc::clone(&it.delivered)).unwrap_or_default();
             let told = told.unwrap_or(kept.alarms.changes);
+            let told = told.max(delivered.load(Ordering::Relaxed));
             if told >= kept.alarms.changes || !self.is_due(name, &kept.alarms) {
                 continue;
             }
             let failures = failures(name, &kept.alarms);
-            let task = tell(
-                controller.clone(),
-                name.clone(),
-                record.clone(),
-                kept.alarms.clone(),
-                told,
-            );
+            let about = (kept.alarms.clone(), told);
+            let receiver = (name.clone(), record.clone());
+            let task = tell(controller.clone(), receiver, about, Arc::clone(&delivered));
             let new = Try {
                 under_way: tokio::spawn(task),
+                record: record.clone(),
                 begun: Instant::now(),
                 failures,
+                delivered,
             };
             self.tries.insert(name.clone(), new);
         }
@@ -104,8 +111,16 @@ fn news(alarms: &AlarmsRecord, told: u64, critical_only: bool) -> Vec<Told> {
         let cleared = entry.cleared.as_ref().map_or(0, |it| it.change);
         entry.id.max(cleared) > told
     };
-    let all = alarms.cleared.iter().chain(&alarms.raised);
-    all.filter(is_new).filter(is_meant).map(of_entry).collect()
+    let all = alarms.raised.iter().rev().chain(&alarms.cleared);
+    let mut news: Vec<&AlarmEntry> = all.filter(is_new).filter(is_meant).collect();
+    // The most important first.
+    let rank = |entry: &AlarmEntry| match (&entry.cleared, severity(&entry.kind)) {
+        (None, AlarmSeverity::Critical) => 0,
+        (None, _) => 1,
+        (Some(_), _) => 2,
+    };
+    news.sort_by_key(|entry| rank(entry));
+    news.into_iter().map(of_entry).collect()
 }
 
 fn of_entry(entry: &AlarmEntry) -> Told {
@@ -133,62 +148,83 @@ fn of_entry(entry: &AlarmEntry) -> Told {
 
 async fn tell(
     controller: Controller,
-    name: String,
-    record: ReceiverRecord,
-    alarms: AlarmsRecord,
-    told: u64,
+    (name, record): (String, ReceiverRecord),
+    (alarms, told): (AlarmsRecord, u64),
+    delivered: Arc<AtomicU64>,
 ) {
     let news = news(&alarms, told, record.critical_only);
-    let trouble = if news.is_empty() {
-        None
+    let outcome = if news.is_empty() {
+        Outcome::NotMeant
     } else if is_closed(&record) {
-        Some((CLOSED.to_owned(), false))
+        Outcome::Trouble(CLOSED.to_owned(), false)
     } else {
-        let delivered = deliver(&receiver(&record), &controller.message(news)).await;
-        let error = delivered.err();
-        error.map(|error| (format!("{error}: {}", error.help()), error.is_permanent()))
+        send(&controller, &record, &news).await
     };
-    if let Some((why, _)) = &trouble {
-        tracing::warn!("tell {name} of alarms: {why}");
+    match &outcome {
+        Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
+        Outcome::Trouble(why, true) => tracing::warn!("tell {name} of alarms: given up: {why}"),
+        Outcome::NotMeant | Outcome::Told => {}
     }
-    let noted = controller
-        .note_told(&name, alarms.changes, trouble.as_ref())
-        .await;
+    if !matches!(outcome, Outcome::Trouble(_, false)) {
+        delivered.fetch_max(alarms.changes, Ordering::Relaxed);
+    }
+    let noted = controller.note_told(&name, alarms.changes, &outcome).await;
     if let Err(problem) = noted {
-        // It is told once more.
+        // Another one who steers tells it once more.
         tracing::debug!(%problem, "put on record that {name} was told");
     }
+}
+
+/// What came of telling a receiver.
+enum Outcome {
+    /// Nothing of it was for that receiver.
+    NotMeant,
+    /// It was told.
+    Told,
+    /// It could not be: why, and whether that is given up.
+    Trouble(String, bool),
+}
+
+/// Sends all of it, in as many messages as that takes.
+async fn send(controller: &Controller, record: &ReceiverRecord, news: &[Told]) -> Outcome {
+    let receiver = receiver(record);
+    for some in news.chunks(ALARMS_MAX) {
+        let delivered = deliver(&receiver, &controller.message(some.to_vec())).await;
+        if let Err(error) = delivered {
+            return Outcome::Trouble(format!("{error}: {}", error.help()), error.is_permanent());
+        }
+    }
+    Outcome::Told
 }
 
 impl Controller {
     pub(super) fn message(&self, alarms: Vec<Told>) -> Message {
         let cluster = self.cluster.to_string();
-        let moments = alarms.iter().map(|it| it.cleared_ms.unwrap_or(it.since_ms));
-        let last = moments.max();
         Message {
             cluster_name: cluster.chars().take(8).collect(),
             cluster,
-            // Sent again, it is the same message.
-            sent_at_ms: last.unwrap_or_default(),
+            sent_at_ms: unix_ms(),
             alarms,
         }
     }
 
-    /// A receiver was told of everything until a change, or could not be: why, and whether that is given up.
+    /// A receiver was told of everything until a change, or could not be.
     async fn note_told(
         &self,
         name: &str,
         until: u64,
-        trouble: Option<&(String, bool)>,
+        outcome: &Outcome,
     ) -> Result<(), crate::Problem> {
         self.change_alarms(|kept| {
             if !kept.receivers.receivers.contains_key(name) {
                 return Ok(());
             }
             let alarms = &mut kept.alarms;
-            match trouble {
-                None => drop(alarms.undelivered.remove(name)),
-                Some((why, is_given_up)) => {
+            match outcome {
+                // What could not be told before may still not be.
+                Outcome::NotMeant => {}
+                Outcome::Told => drop(alarms.undelivered.remove(name)),
+                Outcome::Trouble(why, is_given_up) => {
                     let attempts = failures(name, alarms).saturating_add(1);
                     let undelivered = Undelivered {
                         at_ms: unix_ms(),
@@ -199,7 +235,7 @@ impl Controller {
                     alarms.undelivered.insert(name.to_owned(), undelivered);
                 }
             }
-            if trouble.is_none_or(|(_, is_given_up)| *is_given_up) {
+            if !matches!(outcome, Outcome::Trouble(_, false)) {
                 let told = alarms.told.entry(name.to_owned()).or_default();
                 *told = until.max(*told);
             }
@@ -256,7 +292,7 @@ mod tests {
             ids(2, false),
             is(&[("2", "cleared"), ("4", "raised"), ("5", "raised")])
         );
-        assert_eq!(ids(2, true), is(&[("2", "cleared"), ("5", "raised")]));
+        assert_eq!(ids(2, true), is(&[("5", "raised"), ("2", "cleared")]));
         assert_eq!(ids(5, false), is(&[]));
     }
 

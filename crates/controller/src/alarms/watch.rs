@@ -1,7 +1,7 @@
 //! What whoever steers does about alarms, in each of its passes.
 
 use holdfast_control::{AlarmBook, Inventory, Moment};
-use holdfast_model::metadata::Compare;
+use holdfast_model::metadata::{Compare, MetadataError};
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, LEADER_KEY};
 use holdfast_stdx::Bytes;
 use tokio::time::Instant;
@@ -21,6 +21,8 @@ pub(crate) struct AlarmWatch {
     book: AlarmBook,
     progress: Progress,
     telling: Telling,
+    /// What was wrong last.
+    complaint: String,
 }
 
 impl Default for AlarmWatch {
@@ -30,6 +32,7 @@ impl Default for AlarmWatch {
             book: AlarmBook::default(),
             progress: Progress::default(),
             telling: Telling::default(),
+            complaint: String::new(),
         }
     }
 }
@@ -47,7 +50,7 @@ impl AlarmWatch {
         let kept = match controller.alarms_kept().await {
             Ok(kept) => kept,
             Err(problem) => {
-                tracing::debug!(%problem, "look at the alarms");
+                self.complain(&format!("the alarms on record cannot be read: {problem}"));
                 return;
             }
         };
@@ -74,14 +77,32 @@ impl AlarmWatch {
             key: LEADER_KEY.into(),
             equals: own.clone(),
         });
-        match controller.desk.transact(transaction).await {
+        let told = match controller.desk.transact(transaction).await {
             // What it follows from has changed meanwhile: the next pass sees how.
-            Ok(outcome) if !outcome.succeeded => {}
+            Ok(outcome) if !outcome.succeeded => &kept,
             Ok(_) => {
                 self.book = book;
                 log(&kept.alarms, &next.alarms);
+                &next
             }
-            Err(error) => tracing::debug!(%error, "put alarms on record"),
+            // That the metadata takes no change is what is to be told.
+            Err(MetadataError::Full) => {
+                self.complain("the metadata is full: alarms are told, and cannot be put on record");
+                &next
+            }
+            Err(error) => {
+                self.complain(&format!("alarms cannot be put on record: {error}"));
+                &kept
+            }
+        };
+        self.telling.pass(controller, told);
+    }
+
+    /// Says it once, until it is something else.
+    fn complain(&mut self, what: &str) {
+        if self.complaint != what {
+            tracing::warn!("{what}");
+            what.clone_into(&mut self.complaint);
         }
     }
 }

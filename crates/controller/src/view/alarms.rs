@@ -1,10 +1,10 @@
 //! What is seen of everything that there are alarms about.
 //!
 //! Invariants:
-//! - what an operator has ordered is no alarm: a node in maintenance may be down;
+//! - a node that is in maintenance may be down; what volumes lack meanwhile they lack all the same;
 //! - of what does not answer nothing is said but that it does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
@@ -13,6 +13,7 @@ use holdfast_model::{ByteSize, VolumeId};
 
 use super::assessed::{self, Assessed};
 use super::explain::explained;
+use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::Reports;
 
@@ -27,26 +28,34 @@ struct Lacking {
     bytes: u64,
     /// When that last became less, by a clock that nobody sets.
     since_ms: u64,
+    /// Whether it has become less since whoever steers began to look.
+    has_moved: bool,
 }
 
+/// Whoever begins to steer does not know what was brought before. Until then it says nothing.
+const UNKNOWN_SECONDS: u64 = 900;
+
 impl Progress {
-    /// Seconds in which nothing was brought to a volume that lacks that much.
-    fn note(&mut self, volume: VolumeId, bytes: u64, now_ms: u64) -> u64 {
+    /// Seconds in which nothing was brought to a volume that lacks that much; nothing of one of which not everything can be seen.
+    fn note(&mut self, volume: VolumeId, bytes: Option<u64>, now_ms: u64) -> Option<u64> {
+        let bytes = bytes?;
         if bytes == 0 {
             self.0.remove(&volume);
-            return 0;
+            return Some(0);
         }
-        let new = Lacking {
+        let known = self.0.entry(volume).or_insert(Lacking {
             bytes,
             since_ms: now_ms,
-        };
-        let known = self.0.entry(volume).or_insert(new);
+            has_moved: false,
+        });
         if bytes < known.bytes {
-            *known = new;
+            known.since_ms = now_ms;
+            known.has_moved = true;
         }
-        // What was written meanwhile makes more to bring, and is no progress.
-        known.bytes = bytes.max(known.bytes);
-        now_ms.saturating_sub(known.since_ms) / 1000
+        // What hosts wrote meanwhile makes more to bring, and is no progress.
+        known.bytes = bytes;
+        let seconds = now_ms.saturating_sub(known.since_ms) / 1000;
+        (known.has_moved || seconds >= UNKNOWN_SECONDS).then_some(seconds)
     }
 }
 
@@ -69,13 +78,11 @@ pub(crate) fn alarm_observations(
             .any(|it| it.kind == FindingKind::MetadataFull);
         of_node(&mut all, inventory, reports, node, findings, wall_ms);
     }
-    let members = &explanation.metadata;
-    is(
-        &mut all,
-        AlarmKind::MetadataMemberLost,
-        "metadata",
-        members.first(),
-    );
+    // What only a node's file names, or not all nodes reach, is told by a finding, and lost is none.
+    let counts = super::metadata::counts(reports);
+    let lost = counts.is_some_and(|it| it.up < it.total);
+    let member = explanation.metadata.first().filter(|_| lost);
+    is(&mut all, AlarmKind::MetadataMemberLost, "metadata", member);
     let full = is_full.then_some(super::node_findings::METADATA_FULL);
     state(&mut all, AlarmKind::MetadataFull, "metadata", full);
     overcommitment(&mut all, inventory, reports);
@@ -143,12 +150,9 @@ fn of_node(
     if !reports.takes_part(node.node) {
         return;
     }
-    is(
-        all,
-        AlarmKind::BadBlocks,
-        &subject,
-        of(&[FindingKind::BadBlocks]),
-    );
+    // Of those that were put right it is told, too.
+    let bad = of(&[FindingKind::BadBlocks]).filter(|it| it.health != Health::Healthy);
+    is(all, AlarmKind::BadBlocks, &subject, bad);
     let room = reports.room(node.node).filter(|it| it.bytes > 0);
     for kind in [
         AlarmKind::PoolFilling,
@@ -183,18 +187,13 @@ fn of_devices(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: 
         };
         let words = lost.map(|words| format!("{}: {words}", device.path));
         state(all, AlarmKind::DeviceLost, &subject, words.as_deref());
-        let milliseconds = device.latency_p99_us.map_or(0, |it| it / 1000);
+        let milliseconds = device.latency_p99_us.map(|it| it / 1000);
         let detail = format!(
-            "{}: one in a hundred operations took {milliseconds} ms or longer within the last minute",
-            device.path
+            "{}: one in a hundred operations took {} ms or longer within the last minute",
+            device.path,
+            milliseconds.unwrap_or(0)
         );
-        add(
-            all,
-            AlarmKind::DeviceSlow,
-            &subject,
-            Some(milliseconds),
-            detail,
-        );
+        add(all, AlarmKind::DeviceSlow, &subject, milliseconds, detail);
     }
 }
 
@@ -248,18 +247,21 @@ fn of_volume(
     let stopped = words.filter(|_| health == Health::Unavailable);
     state(all, AlarmKind::VolumeStopped, &subject, stopped);
     let slices = inventory.slices_of(record);
-    let missing: BTreeSet<_> = slices
+    let missing: Vec<Missing> = slices
         .flat_map(|slice| work::missing(inventory, reports, slice))
-        .filter(work::Missing::moves)
-        .map(|it| (it.slice, it.target, it.bytes))
         .collect();
-    let bytes = missing.iter().map(|it| it.2).sum();
-    let seconds = progress.note(record.volume, bytes, steady_ms);
+    let is_seen = missing.iter().all(Missing::moves);
+    let bytes = missing
+        .iter()
+        .map(|it| it.bytes)
+        .fold(0, u64::saturating_add);
+    let seconds = progress.note(record.volume, is_seen.then_some(bytes), steady_ms);
     let detail = format!(
-        "{} are to be brought, and for {seconds} s nothing was",
-        ByteSize(bytes)
+        "{} are to be brought, and for {} s nothing was",
+        ByteSize(bytes),
+        seconds.unwrap_or(0)
     );
-    add(all, AlarmKind::SyncStuck, &subject, Some(seconds), detail);
+    add(all, AlarmKind::SyncStuck, &subject, seconds, detail);
 }
 
 #[cfg(test)]
@@ -267,23 +269,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_gets_on_when_less_is_left_than_ever_since() {
+    fn a_sync_gets_on_when_less_is_left_than_a_moment_ago() {
         let mut progress = Progress::default();
-        let volume = VolumeId(1);
-        assert_eq!(progress.note(volume, 100, 1000), 0);
-        assert_eq!(progress.note(volume, 100, 61_000), 60);
-        assert_eq!(progress.note(volume, 99, 62_000), 0);
+        let mut note = |bytes, seconds| progress.note(VolumeId(1), bytes, seconds * 1000);
+        assert_eq!(note(Some(100), 1), None, "it is not known what was before");
+        assert_eq!(note(Some(100), 61), None);
+        assert_eq!(note(Some(99), 62), Some(0));
         assert_eq!(
-            progress.note(volume, 150, 72_000),
-            10,
+            note(Some(150), 72),
+            Some(10),
             "hosts write, and nothing is brought"
         );
-        assert_eq!(
-            progress.note(volume, 149, 73_000),
-            0,
-            "then less is left than a moment ago"
-        );
-        assert_eq!(progress.note(volume, 0, 74_000), 0);
-        assert_eq!(progress.note(volume, 7, 99_000), 0, "another one");
+        assert_eq!(note(None, 80), None, "a node does not answer");
+        assert_eq!(note(Some(150), 82), Some(20), "that was no progress either");
+        assert_eq!(note(Some(149), 83), Some(0));
+        assert_eq!(note(Some(0), 84), Some(0));
+        assert_eq!(note(Some(7), 100), None, "another one");
+        assert_eq!(note(Some(7), 100 + UNKNOWN_SECONDS), Some(UNKNOWN_SECONDS));
     }
 }

@@ -302,6 +302,7 @@ fn room_is_told_by_classes_of_devices_that_take_data() {
         seconds_left: None,
         bad_blocks: 0,
         detached: None,
+        latency_p99_us: None,
     };
     use {DeviceState as State, DeviceTier as Tier};
     let up = |node| LocalReport {
