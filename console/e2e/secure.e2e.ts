@@ -117,6 +117,52 @@ test('a viewer sees no users, and what he orders is refused', async () => {
   await shoot(other, 'ended-dark');
 });
 
+test('somebody is set to be told of alarms, and sees at once that it does not arrive', async () => {
+  await page.goto(`${api('n1')}/alarms`);
+  await page.getByText('Nobody is told').waitFor();
+  await page.getByRole('button', { name: 'Add receiver' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('ops');
+  await dialog.getByLabel('By', { exact: true }).selectOption('webhook');
+  // Nobody listens at this port.
+  await dialog.getByLabel('Address').fill('http://127.0.0.1:9/hook');
+  await dialog.getByRole('textbox', { name: 'Secret' }).fill('open sesame');
+  await shoot(page, 'receiver-light');
+  await dialog.getByRole('button', { name: 'Add receiver' }).click();
+  await page.getByRole('button', { name: 'Test ops' }).click();
+  await dialog.getByRole('button', { name: 'Send a test' }).click();
+  await dialog.getByText('cannot connect to 127.0.0.1:9').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  expect(await page.content()).not.toContain('open sesame');
+});
+
+test('an alarm is raised for a lost node, taken note of, and over when it is back', async () => {
+  await page.getByRole('button', { name: 'Change A node is lost' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('When it is so for').fill('2 s');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('It is in force: A node is lost').waitFor();
+  cluster.kill('n3');
+  const raised = page.getByRole('region', { name: 'Raised alarms' });
+  const row = raised.getByRole('row', { name: /A node is lost/ });
+  await row.getByRole('button', { name: /Take note/ }).click({ timeout: 30_000 });
+  await dialog.getByLabel('What there is to say').fill('ticket 7');
+  await dialog.getByRole('button', { name: 'Take note' }).click();
+  await row.getByText('user admin: ticket 7').waitFor();
+  await row.getByText('A node is lost').click();
+  await row.getByText('What to do:').waitFor();
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    expect(await faults(page), `alarms, ${scheme}`).toEqual([]);
+    await shoot(page, `alarms-${scheme}`, true);
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.getByRole('list').getByText('node-lost: it has not answered').first().waitFor();
+  cluster.start('n3');
+  const over = page.getByRole('region', { name: 'Alarms that are over' });
+  await over.getByRole('row', { name: /A node is lost/ }).waitFor({ timeout: 60_000 });
+});
+
 test('who logs out is out', async () => {
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByRole('button', { name: 'Log in' }).waitFor();

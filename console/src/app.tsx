@@ -14,7 +14,7 @@ import {
 } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Component, type ReactNode, useRef } from 'react';
-import { clusterQuery, sessionQuery } from './api/queries';
+import { clusterQuery, raisedQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
 import { AlarmsPage } from './pages/alarms';
 import { AuditPage } from './pages/audit';
@@ -93,6 +93,7 @@ function Shell({ who }: { who: Identity | undefined }) {
               <Link key={to} to={to} className="place" aria-current={here ? 'page' : undefined}>
                 <Icon size={17} stroke={1.75} aria-hidden />
                 <span>{name}</span>
+                {to === '/alarms' ? <Raised /> : null}
               </Link>
             );
           })}
@@ -140,6 +141,18 @@ function View({ path }: { path: string }) {
     default:
       return <Empty title="There is no such page" action={<Link to="/">To the overview</Link>} />;
   }
+}
+
+/** How many alarms nobody has taken note of. */
+function Raised() {
+  const alarms = useQuery(raisedQuery).data?.alarms ?? [];
+  const count = alarms.filter((one) => one.acknowledged == null).length;
+  if (count === 0) return null;
+  return (
+    <span className="raised" title={`${count} of which nobody has taken note`}>
+      {count}
+    </span>
+  );
 }
 
 /** How the cluster is, wherever one is. */

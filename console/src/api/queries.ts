@@ -170,9 +170,16 @@ export const tokensQuery = queryOptions({
 });
 
 export const alarmsQuery = queryOptions({
-  queryKey: ['alarms'],
+  queryKey: ['alarms', 'all'],
   queryFn: ({ signal }) =>
     ask(client.GET('/api/v1/alarms', { params: { query: { state: 'all' } }, signal })),
+  refetchInterval: 2 * LIVE_MS,
+});
+
+/** Those that last: a few, on each page. */
+export const raisedQuery = queryOptions({
+  queryKey: ['alarms', 'raised'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/alarms', { signal })),
   refetchInterval: 2 * LIVE_MS,
 });
 

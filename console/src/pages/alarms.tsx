@@ -17,14 +17,16 @@ import { Receivers } from './receivers';
 /** What an alarm is about, as a link where it has a page. */
 function About({ subject }: { subject: string }) {
   const place = placeOf(subject);
-  return place ? <Link to={address(...place)}>{subject}</Link> : <>{subject}</>;
+  return place ? <Link to={address(...place)}>{subject}</Link> : subject;
 }
 
 function What({ alarm }: { alarm: Alarm }) {
   return (
     <details className="alarm">
       <summary>
-        <Sign tone={alarm.severity === 'critical' ? 'bad' : 'warn'} /> {alarm.title}
+        <Sign tone={alarm.severity === 'critical' ? 'bad' : 'warn'} />{' '}
+        <span className="unseen">{alarm.severity}: </span>
+        {alarm.title}
       </summary>
       <p>{alarm.detail}.</p>
       <p>{alarm.meaning}</p>
@@ -163,7 +165,10 @@ function NoteDialog({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
   const path = { id: alarm.id };
   const take = useChange(() =>
     ask(
-      client.POST('/api/v1/alarms/{id}/acknowledge', { params: { path }, body: { note: note.trim() } }),
+      client.POST('/api/v1/alarms/{id}/acknowledge', {
+        params: { path },
+        body: { note: note.trim() },
+      }),
     ),
   );
   return (
@@ -184,7 +189,7 @@ function NoteDialog({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
         label="What there is to say"
         placeholder="a ticket's number"
         autoComplete="off"
-        maxLength={500}
+        maxLength={200}
         value={note}
         onChange={(event) => setNote(event.currentTarget.value)}
       />
@@ -280,7 +285,7 @@ function Kinds({ changes }: { changes: boolean }) {
 function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void }) {
   const [set, setSet] = useState(limit(kind, kind.threshold.set));
   const [clear, setClear] = useState(limit(kind, kind.threshold.clear));
-  const [hold, setHold] = useState(span(kind.threshold.hold_seconds));
+  const [hold, setHold] = useState(`${kind.threshold.hold_seconds} s`);
   const [off, setOff] = useState(kind.off);
   const path = { kind: kind.kind };
   const save = useChange((body: AlarmKindChange) =>
@@ -296,7 +301,7 @@ function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void })
     },
   };
   const values = kind.unit === 'state' ? {} : { set: readLimit(set), clear: readLimit(clear) };
-  const seconds = hold.trim() === '0' ? 0 : parseSpan(hold);
+  const seconds = /^0( s)?$/.test(hold.trim()) ? 0 : parseSpan(hold);
   const ready = seconds !== null && Object.values(values).every((value) => value !== null);
   return (
     <Dialog
@@ -328,6 +333,7 @@ function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void })
       )}
       <TextInput
         label="When it is so for"
+        error={seconds === null ? 'as in 30 s' : undefined}
         description="such as 30 s or 10 min; 0 for at once"
         autoComplete="off"
         value={hold}

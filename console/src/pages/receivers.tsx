@@ -127,7 +127,9 @@ export function Receivers() {
 
 function TestDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => void }) {
   const path = { name: receiver.name };
-  const test = useChange(() => ask(client.POST('/api/v1/receivers/{name}/test', { params: { path } })));
+  const test = useChange(() =>
+    ask(client.POST('/api/v1/receivers/{name}/test', { params: { path } })),
+  );
   return (
     <Dialog
       title="Test a receiver"
@@ -151,7 +153,9 @@ function TestDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => 
 
 function RemoveDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => void }) {
   const path = { name: receiver.name };
-  const remove = useChange(() => ask(client.DELETE('/api/v1/receivers/{name}', { params: { path } })));
+  const remove = useChange(() =>
+    ask(client.DELETE('/api/v1/receivers/{name}', { params: { path } })),
+  );
   return (
     <Dialog
       title="Remove a receiver"
@@ -290,7 +294,9 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
           {text('user', 'User', { description: 'if the relay wants a login' })}
           <PasswordInput
             label="Password"
-            description={present?.mail?.user ? 'the one on record stays if this is empty' : undefined}
+            description={
+              present?.mail?.user ? 'the one on record stays if this is empty' : undefined
+            }
             autoComplete="new-password"
             value={it.password}
             onChange={(event) => set({ password: event.currentTarget.value })}
@@ -305,7 +311,7 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
             label="Secret"
             description={
               present?.webhook?.is_signed
-                ? 'the one on record stays if this is empty'
+                ? 'the one on record stays if this is empty, as long as the address does'
                 : 'requests are signed with it, if there is one'
             }
             autoComplete="new-password"
@@ -316,7 +322,11 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
       )}
       <Textarea
         label="Authority (PEM)"
-        description="trusted beside the system's, if the receiver has a certificate of its own authority"
+        description={
+          present?.has_authority
+            ? 'one is on record, and stays if this is empty'
+            : "trusted beside the system's, if the receiver has a certificate of its own authority"
+        }
         rows={2}
         value={it.authority}
         onChange={(event) => set({ authority: event.currentTarget.value })}
