@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-use crate::cli::{Cli, Command, NodeCommand};
+use crate::cli::{Cli, Command, Global, NodeCommand};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -30,76 +30,75 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 fn main() -> ExitCode {
     let Cli { global, command } = Cli::parse();
     let output = Output::new(global.json);
-    let done = match command {
-        Command::Demo(options) => demo::run(&options, &output),
-        Command::Node(node) => match node.chosen() {
-            NodeCommand::Run(config) => commands::node::run(&config),
-            NodeCommand::Ask(command) => {
-                within_runtime(commands::node::ask(&global, &output, command))
-            }
-        },
-        Command::Witness { config } => commands::node::witness(&config),
-        Command::Settings { command } => {
-            within_runtime(commands::settings::run(&global, &output, &command))
-        }
-        Command::Status { explain: false } => {
-            within_runtime(commands::status::show(&global, &output))
-        }
-        Command::Status { explain: true } => {
-            within_runtime(commands::status::explain(&global, &output))
-        }
-        Command::Device { command } => {
-            within_runtime(commands::device::run(&global, &output, command))
-        }
-        Command::Stalls(arguments) => {
-            within_runtime(commands::stalls::show(&global, &output, &arguments))
-        }
-        Command::History(arguments) => {
-            within_runtime(commands::history::show(&global, &output, &arguments))
-        }
-        Command::Events { follow: _ } => within_runtime(commands::events::follow(&global, &output)),
-        Command::Tasks { cancel } => {
-            within_runtime(commands::tasks::run(&global, &output, cancel.as_deref()))
-        }
-        Command::Volume { command } => {
-            within_runtime(commands::volume::run(&global, &output, command))
-        }
-        Command::Initiator { command } => {
-            within_runtime(commands::initiator::run(&global, &output, command))
-        }
-        Command::User { command } => within_runtime(commands::user::run(&global, &output, command)),
-        Command::Token { command } => {
-            within_runtime(commands::token::run(&global, &output, command))
-        }
-        Command::Alarm { command } => {
-            within_runtime(commands::alarm::run(&global, &output, command))
-        }
-        Command::Receiver { command } => {
-            within_runtime(commands::receiver::run(&global, &output, command))
-        }
-        Command::Whoami => within_runtime(commands::audit::who(&global, &output)),
-        Command::Audit(arguments) => {
-            within_runtime(commands::audit::show(&global, &output, &arguments))
-        }
-        Command::Certify(arguments) => {
-            within_runtime(commands::certify::run(&global, &output, arguments))
-        }
-        Command::Inspect(arguments) => inspect::run(&arguments, &output),
-        Command::Recover { command } => recover::run(&output, &command),
-        Command::UpgradeCheck => within_runtime(commands::upgrade_check::run(&global, &output)),
-        Command::SupportBundle(arguments) => {
-            within_runtime(commands::support::run(&global, &output, &arguments))
-        }
-        Command::Completions { shell } => manual::complete(shell, &output),
-        Command::Security { command } => commands::security::run(&output, command),
-        Command::Man(arguments) => manual::run(&arguments, &output),
-    };
-    match done {
+    match run(&global, &output, command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output.fail(&failure);
             ExitCode::from(failure.code())
         }
+    }
+}
+
+fn run(global: &Global, output: &Output, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(options) => demo::run(&options, output),
+        Command::Node(node) => match node.chosen() {
+            NodeCommand::Run(config) => commands::node::run(&config),
+            NodeCommand::Ask(command) => {
+                within_runtime(commands::node::ask(global, output, command))
+            }
+        },
+        Command::Witness { config } => commands::node::witness(&config),
+        Command::Settings { command } => {
+            within_runtime(commands::settings::run(global, output, &command))
+        }
+        Command::Status { explain: false } => {
+            within_runtime(commands::status::show(global, output))
+        }
+        Command::Status { explain: true } => {
+            within_runtime(commands::status::explain(global, output))
+        }
+        Command::Device { command } => {
+            within_runtime(commands::device::run(global, output, command))
+        }
+        Command::Stalls(arguments) => {
+            within_runtime(commands::stalls::show(global, output, &arguments))
+        }
+        Command::History(arguments) => {
+            within_runtime(commands::history::show(global, output, &arguments))
+        }
+        Command::Events { follow: _ } => within_runtime(commands::events::follow(global, output)),
+        Command::Tasks { cancel } => {
+            within_runtime(commands::tasks::run(global, output, cancel.as_deref()))
+        }
+        Command::Volume { command } => {
+            within_runtime(commands::volume::run(global, output, command))
+        }
+        Command::Initiator { command } => {
+            within_runtime(commands::initiator::run(global, output, command))
+        }
+        Command::User { command } => within_runtime(commands::user::run(global, output, command)),
+        Command::Token { command } => within_runtime(commands::token::run(global, output, command)),
+        Command::Alarm { command } => within_runtime(commands::alarm::run(global, output, command)),
+        Command::Receiver { command } => {
+            within_runtime(commands::receiver::run(global, output, command))
+        }
+        Command::Whoami => within_runtime(commands::audit::who(global, output)),
+        Command::Audit(arguments) => {
+            within_runtime(commands::audit::show(global, output, &arguments))
+        }
+        Command::Certify(arguments) => {
+            within_runtime(commands::certify::run(global, output, arguments))
+        }
+        Command::Inspect(arguments) => inspect::run(&arguments, output),
+        Command::Recover { command } => recover::run(output, &command),
+        Command::UpgradeCheck => within_runtime(commands::upgrade_check::run(global, output)),
+        Command::SupportBundle(arguments) => {
+            within_runtime(commands::support::run(global, output, &arguments))
+        }
+        Command::Completions { shell } => manual::complete(shell, output),
+        Command::Security { command } => commands::security::run(output, command),
+        Command::Man(arguments) => manual::run(&arguments, output),
     }
 }
 

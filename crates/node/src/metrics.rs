@@ -622,6 +622,7 @@ mod tests {
             seconds_left: None,
             bad_blocks: 0,
             detached,
+            latency_p99_us: None,
         }
     }
 

@@ -522,7 +522,8 @@ mod tests {
         let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (_members, members) = watch::channel(MembersView::default());
-        reporter.follow(told, members, None);
+        let (_tails, tails) = watch::channel(Tails::new());
+        reporter.follow(told, members, tails, None);
         let start = Instant::now();
         let follows = NodeStatus {
             registered: true,
@@ -562,7 +563,8 @@ mod tests {
         let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (views, members) = watch::channel(MembersView::default());
-        reporter.follow(told, members, None);
+        let (_tails, tails) = watch::channel(Tails::new());
+        reporter.follow(told, members, tails, None);
         let (start, device) = (Instant::now(), Path::new("/n1/device"));
         let mut at = |milliseconds, cause| {
             let now = start + Duration::from_millis(milliseconds);

@@ -161,10 +161,7 @@ async fn serve<A: Api>(
     };
     let opened = tokio::select! {
         opened = open(config, &desk, tell) => opened?,
-        () = signals.next() => {
-            tracing::info!("stopping");
-            return Ok(());
-        }
+        () = signals.next() => return Ok(tracing::info!("stopping")),
     };
     *left_out = opened.left_out;
     let (disks, found) = (opened.disks, opened.found);

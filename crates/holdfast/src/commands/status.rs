@@ -206,21 +206,7 @@ fn text(status: &Status) -> String {
         bytes(pool.free_bytes()),
         bytes(*promised_bytes),
     ));
-    // Of one class it is all the same.
-    for TierRoom {
-        tier,
-        devices,
-        room,
-    } in tiers.iter().filter(|_| tiers.len() > 1)
-    {
-        text.push_str(&format!(
-            "         {}: {} on {devices} devices, {} used, {} free\n",
-            tier.as_str(),
-            bytes(room.bytes),
-            bytes(room.used_bytes),
-            bytes(room.free_bytes()),
-        ));
-    }
+    text.push_str(&by_tier(tiers));
     let line = protection::line(protection, SystemTime::now());
     text.push_str(&format!("\n{line}\n"));
     if !alerts.is_empty() {
@@ -230,6 +216,22 @@ fn text(status: &Status) -> String {
         text.push_str(&format!("{alert}\n"));
     }
     text
+}
+
+/// The room by classes of devices; of one class it is all the same.
+fn by_tier(tiers: &[TierRoom]) -> String {
+    let several = tiers.iter().filter(|_| tiers.len() > 1);
+    let lines = several.map(|it| {
+        format!(
+            "         {}: {} on {} devices, {} used, {} free\n",
+            it.tier.as_str(),
+            bytes(it.room.bytes),
+            it.devices,
+            bytes(it.room.used_bytes),
+            bytes(it.room.free_bytes()),
+        )
+    });
+    lines.collect()
 }
 
 #[cfg(test)]
