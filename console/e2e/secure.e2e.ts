@@ -144,12 +144,12 @@ test('an alarm is raised for a lost node, taken note of, and over when it is bac
   await page.getByText('It is in force: A node is lost').waitFor();
   cluster.kill('n3');
   const raised = page.getByRole('region', { name: 'Raised alarms' });
-  const row = raised.getByRole('row', { name: /A node is lost/ });
+  const row = raised.getByRole('row', { name: /node n3/ });
   await row.getByRole('button', { name: /Take note/ }).click({ timeout: 30_000 });
   await dialog.getByLabel('What there is to say').fill('ticket 7');
   await dialog.getByRole('button', { name: 'Take note' }).click();
   await row.getByText('user admin: ticket 7').waitFor();
-  await row.getByText('A node is lost').click();
+  await row.getByText('critical: A node is lost').click();
   await row.getByText('What to do:').waitFor();
   for (const scheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme: scheme });
@@ -160,7 +160,7 @@ test('an alarm is raised for a lost node, taken note of, and over when it is bac
   await page.getByRole('list').getByText('node-lost: it has not answered').first().waitFor();
   cluster.start('n3');
   const over = page.getByRole('region', { name: 'Alarms that are over' });
-  await over.getByRole('row', { name: /A node is lost/ }).waitFor({ timeout: 60_000 });
+  await over.getByRole('row', { name: /node n3/ }).waitFor({ timeout: 60_000 });
 });
 
 test('who logs out is out', async () => {
