@@ -64,8 +64,17 @@ fn find() -> Result<PathBuf> {
         .parent()
         .context("find the build directory")?;
     let status = Command::new(env!("CARGO"))
-        // As a part of the workspace, as the tests are: by itself it has other features, and would be compiled once more.
-        .args(["build", "--quiet", "--workspace", "--bin", "holdfast"])
+        // As a part of the workspace, and with an example of it, it has the features that tests have. By itself it has others,
+        // and everything would be compiled once more.
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--bin",
+            "holdfast",
+            "--example",
+            "openapi",
+        ])
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(target)

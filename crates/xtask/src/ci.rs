@@ -11,6 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::made::LIKE_TESTS;
 use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, schemathesis, tidy};
 
 /// Seeds that every run of the gate simulates.
@@ -96,7 +97,8 @@ const TESTS: Step = Step {
     name: "tests",
     run: |root| {
         // The binaries first: end-to-end tests of one package run those of another.
-        cargo(root, &["build", "--workspace", "--bins", "--locked"])?;
+        let build = ["build", "--bins", "--locked"];
+        cargo(root, &[&build[..], &LIKE_TESTS].concat())?;
         cargo(root, &["test", "--workspace", "--locked"])
     },
 };

@@ -1,7 +1,7 @@
 //! What the workspace's own programs print.
 //!
-//! Invariant: they are built as the tests build them. A package by itself has other features than in the workspace, so that
-//! everything would be compiled once more.
+//! Invariant: they are built as the tests build them. A package by itself has other features than in the workspace, and the
+//! workspace other ones without its tests: each time everything would be compiled once more.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::metadata;
+
+/// Has cargo give everything the features that it has for tests: with an example those of dev-dependencies are among them.
+pub(crate) const LIKE_TESTS: [&str; 3] = ["--workspace", "--example", "openapi"];
 
 /// A program of the workspace.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +30,9 @@ impl Program {
             Self::Example(name) => ("--example", name, "debug/examples"),
         };
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--workspace", kind, name])
+            .args(["build", "--quiet", "--locked"])
+            .args(LIKE_TESTS)
+            .args([kind, name])
             .current_dir(root)
             .status()
             .context("start cargo")?;
