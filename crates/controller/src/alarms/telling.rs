@@ -290,7 +290,7 @@ mod tests {
         };
         assert_eq!(
             ids(2, false),
-            is(&[("2", "cleared"), ("4", "raised"), ("5", "raised")])
+            is(&[("5", "raised"), ("4", "raised"), ("2", "cleared")])
         );
         assert_eq!(ids(2, true), is(&[("5", "raised"), ("2", "cleared")]));
         assert_eq!(ids(5, false), is(&[]));
