@@ -34,6 +34,22 @@ pub(crate) fn show(keys: Option<Keys>) {
     *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = keys;
 }
 
+/// Gives a command of `holdfast` the keys of the demo that runs, and none of the other variables that it looks at.
+pub fn equip(command: &mut Command) {
+    let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    equip_with(keys.as_ref(), command);
+}
+
+fn equip_with(keys: Option<&Keys>, command: &mut Command) {
+    for name in ["API", "TOKEN", "CA", "CREDENTIALS"] {
+        command.env_remove(format!("HOLDFAST_{name}"));
+    }
+    if let Some(keys) = keys {
+        command.env("HOLDFAST_CA", &keys.ca);
+        command.env("HOLDFAST_TOKEN", &keys.token);
+    }
+}
+
 /// Runs `holdfast` with these arguments, by the keys of the demo that runs, and without the other variables that it looks at.
 ///
 /// # Errors
@@ -48,15 +64,8 @@ fn run_with(keys: Option<&Keys>, arguments: &[&str]) -> Result<Output> {
     command
         .arg(PATIENCE_SECONDS)
         .arg(binary::holdfast()?)
-        .args(arguments)
-        .env_remove("HOLDFAST_API")
-        .env_remove("HOLDFAST_TOKEN")
-        .env_remove("HOLDFAST_CA")
-        .env_remove("HOLDFAST_CREDENTIALS");
-    if let Some(keys) = keys {
-        command.env("HOLDFAST_CA", &keys.ca);
-        command.env("HOLDFAST_TOKEN", &keys.token);
-    }
+        .args(arguments);
+    equip_with(keys, &mut command);
     command
         .output()
         .with_context(|| format!("run holdfast {arguments:?}"))

@@ -85,18 +85,17 @@ impl Document {
 
 /// Starts a run; its talk can be read.
 fn start(arguments: &[&str]) -> Result<Child> {
-    Command::new("timeout")
+    let mut command = Command::new("timeout");
+    command
         .args(["--foreground", PATIENCE_SECONDS])
         .arg(binary::holdfast()?)
         .arg("certify")
         .args(arguments)
-        .env_remove("HOLDFAST_API")
-        .env_remove("HOLDFAST_TOKEN")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("start holdfast certify")
+        .stderr(Stdio::piped());
+    cli::equip(&mut command);
+    command.spawn().context("start holdfast certify")
 }
 
 /// Waits for the end; the exit code, and the talk.

@@ -62,7 +62,7 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
             "only {written} MiB of 2 GiB could be written"
         );
         check_refusal(refused)?;
-        host.run(is_told_once(&watcher))?;
+        host.run(is_told(&watcher))?;
         let little = host.run(resources(&watcher))?;
         ensure!(
             little.available <= little.threshold && little.used > roomy.used + 256,
@@ -131,8 +131,9 @@ async fn resources(watcher: &Rival) -> Result<Resources> {
     })
 }
 
-/// THIN PROVISIONING SOFT THRESHOLD REACHED, once.
-async fn is_told_once(watcher: &Rival) -> Result<()> {
+/// THIN PROVISIONING SOFT THRESHOLD REACHED, once for each of the three at most: what is reached while one is still to be told is
+/// told with it.
+async fn is_told(watcher: &Rival) -> Result<()> {
     let until = Instant::now() + TOLD_WITHIN;
     let mut told = 0;
     while Instant::now() < until {
@@ -147,7 +148,7 @@ async fn is_told_once(watcher: &Rival) -> Result<()> {
         }
         sleep(Duration::from_millis(100)).await;
     }
-    ensure!(told == 1, "it was told {told} times");
+    ensure!((1..=3).contains(&told), "it was told {told} times");
     Ok(())
 }
 

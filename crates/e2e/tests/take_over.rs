@@ -170,7 +170,12 @@ fn wait_until_filled(demo: &Demo, node: &str, address: &str) -> Result<()> {
 
 #[test]
 fn another_machine_is_a_node_only_if_an_operator_says_that_the_first_is_gone() {
-    scenario(DemoOptions::default(), |demo| {
+    // The other machine has a file of its own, and no credentials.
+    let options = DemoOptions {
+        secure: false,
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
         let host = Host::open(demo, "demo")?;
         let config = LoadConfig {
             depth: 8,
