@@ -32,8 +32,8 @@ const STREAM: &str = "/api/v1/events";
 const TOKEN: &str = "/api/v1/tokens/{id}";
 /// Requests of each route, beside those that its parameters' limits ask for.
 const EXAMPLES: &str = "50";
-/// Seconds that it may take: it takes half a minute.
-const SECONDS_MAX: u64 = 150;
+/// Seconds that it may take: it takes some three minutes.
+const SECONDS_MAX: u64 = 300;
 /// How long the demo may take to serve, and to end.
 const DEMO_PATIENCE: Duration = Duration::from_secs(60);
 /// The first port that is tried, how far the next try is away, and where they end: below those that systems give out.
@@ -68,7 +68,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         .args(["--exclude-path", STREAM])
         .args(["--exclude-path", TOKEN])
         .args(["--phases", "coverage,fuzzing"])
-        .args(["--max-examples", EXAMPLES, "--workers", "4"])
+        // One thread: with several, Python 3.11 now and then fails to parse its own sources ("AST constructor recursion depth
+        // mismatch"), and the run ends with an error that is none of the interface's.
+        .args(["--max-examples", EXAMPLES, "--workers", "1"])
         .args(["--request-timeout", "30"])
         .args(["--continue-on-failure", "--warnings", "off"])
         // It keeps what it has found beside itself, and nothing in the repository.
