@@ -161,7 +161,7 @@ async fn serve<A: Api>(
     };
     let opened = tokio::select! {
         opened = open(config, &desk, tell) => opened?,
-        () = signals.next() => return Ok(tracing::info!("stopping")),
+        () = signals.next() => return stopped_early(),
     };
     *left_out = opened.left_out;
     let (disks, found) = (opened.disks, opened.found);
@@ -205,6 +205,12 @@ async fn serve<A: Api>(
     // The threads of the services end with this.
     drop(services.stop);
     ended
+}
+
+/// Whoever told it to stop did not wait until the devices were open.
+fn stopped_early() -> Result<(), NodeError> {
+    tracing::info!("stopping");
+    Ok(())
 }
 
 /// Opens the devices, when those are there that the node had: one at least of those without which it can do nothing,
