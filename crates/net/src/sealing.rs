@@ -84,9 +84,8 @@ impl Sealing {
 
     /// Seals the end of what is sent.
     pub(crate) fn seal_end(&mut self) -> io::Result<()> {
-        let end = self.records.seal_end().map_err(broken)?;
-        self.sealed.extend([Bytes::from(end)]);
-        Ok(())
+        let mut sealed = Sealed(&mut self.sealed);
+        self.records.seal_end(&mut sealed).map_err(broken)
     }
 
     /// Whether there is something to take without asking the kernel.
@@ -108,18 +107,26 @@ impl Sealing {
         count
     }
 
-    /// Opens the next record, if it is here whole and there was one.
+    /// Opens the next record, if it is here whole and there was one. If it is refused, what waits to be sent ends with why.
     pub(crate) fn open(&mut self) -> io::Result<bool> {
+        self.try_open().map_err(|error| {
+            let refusal = self.records.seal_refusal(&error);
+            self.sealed.extend(refusal.map(Bytes::from));
+            broken(error)
+        })
+    }
+
+    fn try_open(&mut self) -> Result<bool, RecordError> {
         assert!(self.opened.is_empty(), "what was opened has been taken");
         if self.is_ended {
             return Ok(false);
         }
-        let Some(length) = self.next_length().map_err(broken)? else {
+        let Some(length) = self.next_length()? else {
             return Ok(false);
         };
         let start = self.unopened.start;
         let record = &mut self.read[start..start + length];
-        match self.records.open(record).map_err(broken)? {
+        match self.records.open(record)? {
             Opened::Data(range) => self.opened = start + range.start..start + range.end,
             Opened::Nothing => {}
             Opened::End => self.is_ended = true,
@@ -154,3 +161,7 @@ impl Sealing {
 fn broken(error: RecordError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
+
+#[cfg(test)]
+#[path = "sealing_tests.rs"]
+mod tests;

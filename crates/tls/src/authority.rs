@@ -66,7 +66,7 @@ fn plain(host: &str) -> String {
 
 /// An authority, with its key.
 pub struct Authority {
-    cluster: ClusterId,
+    pub(crate) cluster: ClusterId,
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     key_pem: String,

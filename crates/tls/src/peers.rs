@@ -35,7 +35,7 @@ use crate::handshake::roots;
 use crate::issued::Issued;
 use crate::records::{Records, Schedule};
 
-/// Bytes of a handshake at most: two certificates and all around them are 2 KiB.
+/// Bytes of a handshake at most, all that comes of it together: two certificates and all around them are 2 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
 /// What the connection is for: a port of another use does not answer to it.
 const PROTOCOL: &[u8] = b"holdfast/peer";
@@ -58,8 +58,8 @@ pub fn is_tls(bytes: &[u8]) -> bool {
 /// A node's side of TLS between nodes.
 #[derive(Clone)]
 pub struct PeerTls {
-    client: Arc<ClientConfig>,
-    server: Arc<ServerConfig>,
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
     cluster: ClusterId,
 }
 
@@ -172,8 +172,8 @@ enum Side {
 pub struct Handshake {
     side: Side,
     cluster: ClusterId,
-    /// Something has come already.
-    has_heard: bool,
+    /// Bytes that have come, all together.
+    heard: usize,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
     /// What came behind the handshake, and was opened with it.
@@ -204,7 +204,7 @@ impl Handshake {
         Self {
             side,
             cluster: tls.cluster,
-            has_heard: false,
+            heard: 0,
             incoming: Vec::new(),
             outgoing: Vec::new(),
             early: Vec::new(),
@@ -217,11 +217,13 @@ impl Handshake {
     /// # Errors
     /// [`HandshakeError`]; the connection is of no more use then.
     pub fn advance(&mut self, came: &[u8]) -> Result<bool, HandshakeError> {
-        if self.incoming.len() + came.len() > HANDSHAKE_BYTES_MAX {
+        let has_heard = self.heard > 0;
+        self.heard += came.len();
+        if self.heard > HANDSHAKE_BYTES_MAX {
             return Err(HandshakeError::TooLong);
         }
         if let [first, ..] = came
-            && !std::mem::replace(&mut self.has_heard, true)
+            && !has_heard
             && !matches!(*first, HANDSHAKE | ALERT)
         {
             return Err(HandshakeError::Plain);

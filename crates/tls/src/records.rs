@@ -36,6 +36,8 @@ pub const SEALED_BYTES_MAX: usize = HEADER_BYTES + RECORD_BYTES_MAX + 256;
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// A warning alert, `close_notify` (section 6.1).
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+/// The level of an alert that ends the connection (section 6.2).
+const FATAL: u8 = 2;
 
 /// Records in a row that bring no data, at most, as rustls has it.
 const IDLE_RECORDS_MAX: u32 = 32;
@@ -88,7 +90,7 @@ pub enum RecordError {
     #[error("it refuses this node's certificate: {0}")]
     Refused(&'static str),
     /// The other end gives up.
-    #[error("it ended TLS: {0:?}")]
+    #[error("it ended TLS: {}", reason(*.0))]
     Alert(AlertDescription),
     /// The keys cannot be used, or none be made.
     #[error("the keys of the connection fail: {0}")]
@@ -136,29 +138,50 @@ impl Records {
         parts: &[&[u8]],
         out: &mut impl Extend<Vec<u8>>,
     ) -> Result<(), RecordError> {
-        // The record that says so is one as well.
-        if self.update_due || self.sealed + 1 >= self.sealed_max {
-            self.update_due = false;
-            let update = self.seal_as(ContentType::Handshake, &[&KEY_UPDATE])?;
-            out.extend([update]);
-            let next = match &mut self.schedule {
-                Schedule::Dialled(connection) => connection.update_tx_secret(),
-                Schedule::Answered(connection) => connection.update_tx_secret(),
-            };
-            let (sealed, secrets) = next.map_err(RecordError::Keys)?;
-            self.encrypter = encrypter(self.suite, secrets);
-            self.sealed = sealed;
-        }
+        self.change_keys_if_due(out)?;
         out.extend([self.seal_as(ContentType::ApplicationData, parts)?]);
         Ok(())
     }
 
-    /// The record that says that nothing follows.
+    /// Seals that nothing follows, and before it other keys that are due: the other end may have asked for them, and waits.
     ///
     /// # Errors
     /// [`RecordError::Keys`].
-    pub fn seal_end(&mut self) -> Result<Vec<u8>, RecordError> {
-        self.seal_as(ContentType::Alert, &[&CLOSE_NOTIFY])
+    pub fn seal_end(&mut self, out: &mut impl Extend<Vec<u8>>) -> Result<(), RecordError> {
+        self.change_keys_if_due(out)?;
+        out.extend([self.seal_as(ContentType::Alert, &[&CLOSE_NOTIFY])?]);
+        Ok(())
+    }
+
+    /// The record by which the other end learns why what it sent was refused (section 6.2), if it does not know already. It is
+    /// the last one.
+    #[must_use]
+    pub fn seal_refusal(&mut self, cause: &RecordError) -> Option<Vec<u8>> {
+        let alert = match cause {
+            RecordError::Forged => AlertDescription::BadRecordMac,
+            RecordError::Malformed => AlertDescription::UnexpectedMessage,
+            RecordError::Keys(_) => AlertDescription::InternalError,
+            RecordError::Refused(_) | RecordError::Alert(_) => return None,
+        };
+        let alert = [FATAL, alert.into()];
+        self.seal_as(ContentType::Alert, &[&alert]).ok()
+    }
+
+    fn change_keys_if_due(&mut self, out: &mut impl Extend<Vec<u8>>) -> Result<(), RecordError> {
+        // The record that says so is one as well.
+        if !self.update_due && self.sealed + 1 < self.sealed_max {
+            return Ok(());
+        }
+        self.update_due = false;
+        out.extend([self.seal_as(ContentType::Handshake, &[&KEY_UPDATE])?]);
+        let next = match &mut self.schedule {
+            Schedule::Dialled(connection) => connection.update_tx_secret(),
+            Schedule::Answered(connection) => connection.update_tx_secret(),
+        };
+        let (sealed, secrets) = next.map_err(RecordError::Keys)?;
+        self.encrypter = encrypter(self.suite, secrets);
+        self.sealed = sealed;
+        Ok(())
     }
 
     fn seal_as(&mut self, typ: ContentType, parts: &[&[u8]]) -> Result<Vec<u8>, RecordError> {
@@ -257,6 +280,16 @@ pub fn record_length(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
         return Err(RecordError::Malformed);
     }
     Ok(Some(length))
+}
+
+/// What an alert says, in words if they help.
+fn reason(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::BadRecordMac => {
+            "a record of this node was changed on its way, or is out of order".to_owned()
+        }
+        alert => format!("{alert:?}"),
+    }
 }
 
 fn encrypter(
