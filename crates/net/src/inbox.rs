@@ -46,11 +46,13 @@ impl<T> Inbox<T> {
         self.bytes.get() < self.bytes_max
     }
 
-    /// Waits until the loop has taken everything that is here now.
-    pub(crate) async fn turn(&self) {
-        if !self.items.borrow().is_empty() {
+    /// Waits until the loop has taken everything that is here now; whether there was anything.
+    pub(crate) async fn turn(&self) -> bool {
+        let is_empty = self.items.borrow().is_empty();
+        if !is_empty {
             self.taken.notified().await;
         }
+        !is_empty
     }
 
     /// Takes everything into `taken`, which is empty, and whose room is used for what comes next; `Pending` if there is

@@ -36,6 +36,8 @@ pub(crate) const PORTAL_QUEUE_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes that are sealed ahead of what the kernel has taken: what one write takes, and no more than processors keep near.
 pub(crate) const SEAL_BYTES_MAX: usize = 256 << 10;
+/// Bytes that are sealed and written in one go, before others have their turn: a quarter of a millisecond.
+pub(crate) const SEAL_TURN_BYTES_MAX: usize = 1 << 20;
 /// Parts that are gathered in one record: 16 KiB in blocks of 4 KiB, or many small messages.
 pub(crate) const SEAL_PARTS_MAX: usize = 64;
 /// What a lane that is sealed reads at once.
@@ -43,6 +45,9 @@ pub(crate) const SEALED_READ_BYTES: usize = 128 << 10;
 
 /// What a lane reads at once: many small messages in one call; large ones are read in place.
 pub(crate) const LANE_READ_BYTES: usize = 64 << 10;
+/// What a lane reads before others have their turn, and once more at most what it reads at once: a message of 256 KiB and what
+/// came with it. Opening that takes a tenth of a millisecond.
+pub(crate) const LANE_BATCH_BYTES_MAX: usize = 320 << 10;
 /// What the portal reads at once from one connection, at most and at least.
 pub(crate) const PORTAL_READ_BYTES: usize = 256 << 10;
 pub(crate) const PORTAL_READ_BYTES_MIN: usize = 16 << 10;

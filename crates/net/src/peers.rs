@@ -96,6 +96,8 @@ pub(crate) struct Peers {
     /// Room for what the tasks tell, which is used again.
     taken: VecDeque<Item>,
     complaints: Complaints,
+    /// Links that ended without a word, since the start.
+    cut_off: u64,
     acceptor: Option<Task>,
 }
 
@@ -151,6 +153,7 @@ impl Peers {
             dirty: [VecDeque::new(), VecDeque::new()],
             taken: VecDeque::new(),
             complaints: Complaints::default(),
+            cut_off: 0,
             acceptor: None,
         }
     }
@@ -401,11 +404,16 @@ impl Peers {
         }
         let state = self.peers.get_mut(&peer).expect("a link has its peer");
         let current = state.link.as_mut().expect("the link was just seen");
-        if matches!(end, LaneEnd::Closed) && current.ending.is_none() {
+        if matches!(end, LaneEnd::Closed | LaneEnd::CutOff) && current.ending.is_none() {
+            let is_cut_off = matches!(end, LaneEnd::CutOff);
             let shared = Rc::clone(&self.shared);
             current.ending = Some(Task::start(async move {
                 sleep(LAST_WORDS_TIME_MAX).await;
-                let end = LaneEnd::Closed;
+                let end = if is_cut_off {
+                    LaneEnd::CutOff
+                } else {
+                    LaneEnd::Closed
+                };
                 shared.inbox.push(Item::Ended { name, end }, 0);
             }));
         } else {
@@ -414,9 +422,20 @@ impl Peers {
     }
 
     fn lane_ended(&mut self, peer: NodeId, end: &LaneEnd) {
+        if let LaneEnd::CutOff = end {
+            self.cut_off += 1;
+        }
         if self.complaints.is_news(Some(peer), end) {
             match end {
                 LaneEnd::Closed | LaneEnd::Socket(_) => tracing::info!("link to {peer}: {end}"),
+                LaneEnd::CutOff => {
+                    let count = self.cut_off;
+                    tracing::info!("link to {peer}: {end} ({count} of all links so far)");
+                }
+                LaneEnd::Sealed(_) => tracing::warn!(
+                    "link to {peer}: {end}. Nothing of it was taken, and the link is made anew. If that comes again, something \
+                     between the nodes changes what they say, or a machine or its network card is damaged: docs/security.md"
+                ),
                 LaneEnd::Wire(_) | LaneEnd::Full => tracing::warn!("link to {peer}: {end}"),
             }
         }

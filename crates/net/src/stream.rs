@@ -19,8 +19,9 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
-use crate::limits::{PROBES_MAX, SEAL_BYTES_MAX, WRITE_PARTS_MAX};
+use crate::limits::{PROBES_MAX, SEAL_BYTES_MAX, SEAL_TURN_BYTES_MAX, WRITE_PARTS_MAX};
 use crate::sealing::Sealing;
 
 /// A connection and what waits to be sent over it.
@@ -33,6 +34,13 @@ pub(crate) struct Stream {
     stalled: Notify,
     /// The connection is to be closed once the queue is sent.
     closing: Notify,
+}
+
+/// What a write has come to.
+struct Written {
+    bytes: usize,
+    /// It was enough for one go, and the kernel would have taken more.
+    is_cut: bool,
 }
 
 /// Parts that wait, and how many bytes they have.
@@ -107,18 +115,30 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub(crate) fn write(&self) -> io::Result<usize> {
+        let written = self.write_some()?;
+        if written.is_cut {
+            self.stalled.notify_one();
+        }
+        Ok(written.bytes)
+    }
+
+    /// The same; whoever is told that it was cut goes on, and lets others have their turn before.
+    fn write_some(&self) -> io::Result<Written> {
         let mut queue = self.queue.borrow_mut();
         let Some(sealing) = &self.sealing else {
-            return Ok(self.write_parts(&mut queue)?.0);
+            let (bytes, _) = self.write_parts(&mut queue)?;
+            let is_cut = false;
+            return Ok(Written { bytes, is_cut });
         };
         let sealing = &mut *sealing.borrow_mut();
-        let mut written = 0;
+        let mut bytes = 0;
         loop {
             sealing.seal(&mut queue, SEAL_BYTES_MAX)?;
             let (count, is_all) = self.write_parts(&mut sealing.sealed)?;
-            written += count;
-            if !is_all || queue.bytes == 0 {
-                return Ok(written);
+            bytes += count;
+            if !is_all || queue.bytes == 0 || bytes >= SEAL_TURN_BYTES_MAX {
+                let is_cut = is_all && queue.bytes > 0;
+                return Ok(Written { bytes, is_cut });
             }
         }
     }
@@ -178,6 +198,12 @@ impl Stream {
         sealing.is_some_and(|sealing| sealing.borrow().is_ready())
     }
 
+    /// Whether what came has no end of its own, if it has ended: somebody has cut it off, or the other end is gone.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let sealing = self.sealing.as_ref();
+        sealing.is_some_and(|sealing| !sealing.borrow().is_ended())
+    }
+
     /// Reads what is there into `buffer`, as far as it has room. `None`: there is nothing now;
     /// zero: the other end has closed.
     ///
@@ -214,8 +240,14 @@ impl Stream {
             if !buffer.has_remaining_mut() || sealing.is_ended() {
                 return Ok(Some(taken));
             }
-            if sealing.open()? {
-                continue;
+            match sealing.open() {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => {
+                    // The other end learns why if the kernel takes it now; it is over in any case.
+                    let _ = self.write_parts(&mut sealing.sealed);
+                    return Err(error);
+                }
             }
             if std::mem::replace(&mut has_asked, true) {
                 break;
@@ -277,7 +309,8 @@ impl Stream {
         let mut nothing = [0; 4096];
         while self.socket.readable().await.is_ok() {
             match self.socket.try_read(&mut nothing) {
-                Ok(1..) => {}
+                // Who sends without a pause keeps neither others waiting, nor the time from running out.
+                Ok(1..) => yield_now().await,
                 Err(error) if is_passing(&error) => {}
                 Ok(0) | Err(_) => return,
             }
@@ -298,9 +331,12 @@ impl Stream {
     pub(crate) async fn send_queued(&self, sent: &mut impl FnMut(usize)) -> io::Result<()> {
         while self.queued() > 0 {
             self.socket.writable().await?;
-            match self.write()? {
-                0 => {}
-                count => sent(count),
+            let written = self.write_some()?;
+            if written.bytes > 0 {
+                sent(written.bytes);
+            }
+            if written.is_cut {
+                yield_now().await;
             }
         }
         Ok(())
@@ -347,4 +383,46 @@ fn is_passing(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    /// Somebody who sends without a pause does not keep this node's thread for itself, nor its own end from coming.
+    #[test]
+    fn an_end_has_its_time_whatever_the_other_end_sends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let began = Instant::now();
+        let sends = thread::spawn(move || {
+            let mut socket = std::net::TcpStream::connect(address).unwrap();
+            let some = vec![0; 1 << 20];
+            while began.elapsed() < Duration::from_secs(3) && socket.write_all(&some).is_ok() {}
+        });
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
+        runtime.block_on(async {
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let patience = Patience {
+                unanswered: Duration::from_secs(3),
+                probe: Duration::from_secs(1),
+            };
+            let stream = Stream::new(TcpStream::from_std(socket).unwrap(), patience).unwrap();
+            let finish = timeout(Duration::from_millis(200), stream.finish(|_| ()));
+            assert!(finish.await.is_err());
+            assert!(began.elapsed() < Duration::from_secs(2));
+        });
+        sends.join().unwrap();
+    }
 }

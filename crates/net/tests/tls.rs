@@ -8,7 +8,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use holdfast_engine::PeerEvent;
+use holdfast_engine::{Event, PeerEvent};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_tls::{Credentials, NODE_DAYS, PeerTls, Renewal};
 use holdfast_wire::{Lane, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode, hello_to_frame};
@@ -18,10 +18,11 @@ use support::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Metadata, Subscriber};
 
 const QUIET: Duration = Duration::from_millis(500);
 
@@ -57,7 +58,7 @@ impl Subscriber for Log {
     }
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
+    fn event(&self, event: &tracing::Event<'_>) {
         struct Message(String);
         impl Visit for Message {
             fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
@@ -171,6 +172,34 @@ fn a_node_of_another_cluster_is_refused() {
     let other = Made::new(ClusterId(8));
     let log = estranged(Some(other.tls(1)), Some(ours().tls(2)));
     assert!(log.has(&["WARN", "not of the authority"]), "{}", log.all());
+}
+
+/// Where the certificate is one of this cluster, the greeting says which cluster its node is configured for.
+#[test]
+fn a_node_that_greets_for_another_cluster_is_refused() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    run(async {
+        let options = TestOptions {
+            tls: Some(Some(ours().tls(1))),
+            cluster: ClusterId(8),
+            ..TestOptions::default()
+        };
+        let mut one = TestNode::with(1, 1, &options);
+        let mut two = node(2, Some(ours().tls(2)));
+        two.connect(1, one.peers);
+        one.connect(2, two.peers);
+        tokio::join!(one.silent(QUIET), two.silent(QUIET));
+    });
+    let text = log.all();
+    assert!(
+        log.has(&["WARN", "greet 127.0.0.1", "it belongs to cluster"]),
+        "{text}"
+    );
+    assert!(
+        log.has(&["WARN", "(n2)", "it belongs to cluster"]),
+        "{text}"
+    );
 }
 
 #[test]
@@ -399,48 +428,178 @@ fn what_is_said_between_nodes_cannot_be_read_on_its_way() {
     });
 }
 
-/// A record that was changed on its way takes the link down.
+/// Node 1, made by hand, comes to node 2: the lane for control, and that for data.
+async fn lanes(two: &TestNode) -> [TlsStream<TcpStream>; 2] {
+    lanes_of(two, 1).await
+}
+
+async fn lanes_of(two: &TestNode, incarnation: u64) -> [TlsStream<TcpStream>; 2] {
+    let mut lanes = Vec::new();
+    for lane in [Lane::Control, Lane::Data] {
+        let socket = TcpStream::connect(two.peers).await.unwrap();
+        let mut stream = ours().connect(1, socket).await;
+        let hello = holdfast_wire::Hello {
+            cluster: CLUSTER,
+            node: NodeId(1),
+            store: holdfast_model::StoreId(1),
+            incarnation: holdfast_model::Incarnation(incarnation),
+            to: NodeId(2),
+            link: 1,
+            lane,
+            version: WIRE_VERSION,
+        };
+        let frame = hello_to_frame(&hello).concat();
+        stream.write_all(&frame).await.unwrap();
+        let mut answer = vec![0; frame.len()];
+        stream.read_exact(&mut answer).await.unwrap();
+        lanes.push(stream);
+    }
+    lanes.try_into().unwrap()
+}
+
+/// Node 2, which knows node 1, which is made by hand.
+fn node_two() -> TestNode {
+    let mut two = TestNode::open(2);
+    two.connect(1, support::any_port());
+    two
+}
+
+/// A record that was changed on its way takes the link down; people are told at both ends, and not each time.
 #[test]
 fn a_record_that_was_changed_takes_the_link_down() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
     secure(async {
-        let mut two = TestNode::open(2);
-        two.connect(1, support::any_port());
-        let mut lanes = Vec::new();
-        for lane in [Lane::Control, Lane::Data] {
-            let socket = TcpStream::connect(two.peers).await.unwrap();
-            let mut stream = ours().connect(1, socket).await;
-            let hello = holdfast_wire::Hello {
-                cluster: CLUSTER,
-                node: NodeId(1),
-                store: holdfast_model::StoreId(1),
-                incarnation: holdfast_model::Incarnation(1),
-                to: NodeId(2),
-                link: 1,
-                lane,
-                version: WIRE_VERSION,
-            };
-            let frame = hello_to_frame(&hello).concat();
-            stream.write_all(&frame).await.unwrap();
-            let mut answer = vec![0; frame.len()];
-            stream.read_exact(&mut answer).await.unwrap();
-            lanes.push(stream);
+        let mut two = node_two();
+        for incarnation in 1..=3 {
+            let [_control, mut data] = lanes_of(&two, incarnation).await;
+            let (link, _) = two.up().await;
+            // rustls on the other side changes its keys as it likes.
+            for number in 1..=3 {
+                data.write_all(&encode(&data_message(number, 5000)).concat())
+                    .await
+                    .unwrap();
+                assert!(two.message(link).await == data_message(number, 5000));
+                data.get_mut().1.refresh_traffic_keys().unwrap();
+            }
+            let sealed = [23, 3, 3, 0, 40].into_iter().chain([7; 40]);
+            let sealed: Vec<u8> = sealed.collect();
+            data.get_mut().0.write_all(&sealed).await.unwrap();
+            two.down(link).await;
+            let told = within(data.read_u8()).await.unwrap_err().to_string();
+            assert!(told.contains("BadRecordMac"), "{told}");
         }
+    });
+    let text = log.all();
+    let changed = "a record of TLS was changed on its way";
+    assert!(
+        log.has(&["WARN", "link to n1", changed, "docs/security.md"]),
+        "{text}"
+    );
+    assert_eq!(log.count(changed), 1, "{text}");
+}
+
+/// The other way: it is told that what it sent came otherwise.
+#[test]
+fn who_is_told_that_its_records_were_changed_says_so() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    secure(async {
+        let mut two = node_two();
+        let [_control, mut data] = lanes(&two).await;
         let (link, _) = two.up().await;
-        // rustls on the other side changes its keys as it likes.
-        let data = &mut lanes[1];
-        for number in 1..=3 {
-            data.write_all(&encode(&data_message(number, 5000)).concat())
-                .await
-                .unwrap();
-            assert!(two.message(link).await == data_message(number, 5000));
-            data.get_mut().1.refresh_traffic_keys().unwrap();
+        // rustls sends the alert for what it cannot open.
+        let (socket, theirs) = data.get_mut();
+        theirs
+            .read_tls(&mut [23, 3, 3, 0, 20].repeat(5).as_slice())
+            .unwrap();
+        theirs.process_new_packets().unwrap_err();
+        let mut alert = Vec::new();
+        theirs.write_tls(&mut alert).unwrap();
+        socket.write_all(&alert).await.unwrap();
+        two.down(link).await;
+    });
+    let text = log.all();
+    assert!(
+        log.has(&[
+            "WARN",
+            "link to n1",
+            "it ended TLS",
+            "of this node was changed"
+        ]),
+        "{text}"
+    );
+}
+
+/// An end that anybody can have made is told from one that the peer has said.
+#[test]
+fn an_end_without_a_word_is_told_from_a_close() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    secure(async {
+        let mut two = node_two();
+        for (incarnation, is_said) in [(1, true), (2, false)] {
+            let [mut control, mut data] = lanes_of(&two, incarnation).await;
+            let (link, _) = two.up().await;
+            // What was said whole before is taken, and half a message is none.
+            let frame = encode(&data_message(1, 5000)).concat();
+            data.write_all(&frame).await.unwrap();
+            data.write_all(&frame[..3000]).await.unwrap();
+            for stream in [&mut control, &mut data] {
+                if is_said {
+                    stream.shutdown().await.unwrap();
+                } else {
+                    stream.get_mut().0.shutdown().await.unwrap();
+                }
+            }
+            assert!(two.message(link).await == data_message(1, 5000));
+            two.down(link).await;
+            let cut = log.count("ended without the peer's word that it does (1 of all");
+            assert_eq!(cut, usize::from(!is_said), "{}", log.all());
         }
-        let sealed = [23, 3, 3, 0, 40].into_iter().chain([7; 40]);
-        let sealed: Vec<u8> = sealed.collect();
-        data.get_mut().0.write_all(&sealed).await.unwrap();
-        match two.next_peer().await {
-            PeerEvent::Down { link: ended, .. } => assert_eq!(ended, link),
-            other => panic!("{other:?} where a link should go down"),
+    });
+    assert!(
+        log.has(&["INFO", "link to n1", "closed the connection"]),
+        "{}",
+        log.all()
+    );
+}
+
+/// Opening what a peer sends is work: as long as it sends without a pause, others would wait for it.
+#[test]
+fn a_peer_that_sends_without_a_pause_leaves_others_their_turn() {
+    const LENGTH: usize = 16 << 10;
+    const COUNT: u64 = 2048;
+    secure(async {
+        let mut two = node_two();
+        let [_control, mut data] = lanes(&two).await;
+        let (link, _) = two.up().await;
+        tokio::task::spawn_local(async move {
+            for number in 0..COUNT {
+                let frame = encode(&data_message(number, LENGTH)).concat();
+                data.write_all(&frame).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        });
+        let (mut heard, mut most) = (0, 0);
+        while heard < COUNT {
+            let mut events = Vec::new();
+            within(two.network.next_events(&mut events)).await;
+            most = most.max(events.len() * LENGTH);
+            for event in events {
+                let Event::Peer(PeerEvent::Received {
+                    link: of, message, ..
+                }) = event
+                else {
+                    panic!("{event:?} where a message should come");
+                };
+                assert!(of == link && message == data_message(heard, LENGTH));
+                heard += 1;
+            }
+            // What is there meanwhile is more than is to be taken in a turn.
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        assert!(most <= 512 << 10, "{} KiB in one turn", most >> 10);
+        assert!(most >= 128 << 10, "{} KiB: that is no load", most >> 10);
     });
 }

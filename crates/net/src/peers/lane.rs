@@ -4,7 +4,8 @@
 //! - a message is made only of a frame that was read whole and whose checksums hold;
 //! - each message has a buffer of its own, no longer than its frame: keeping a block never keeps
 //!   its neighbours;
-//! - memory is taken for a frame only when its header has been checked against the bounds.
+//! - memory is taken for a frame only when its header has been checked against the bounds;
+//! - a lane that has much to read gives way: what it reads without others having had their turn is bounded.
 
 use std::io;
 use std::rc::Rc;
@@ -12,11 +13,12 @@ use std::rc::Rc;
 use holdfast_engine::LinkId;
 use holdfast_model::NodeId;
 use holdfast_stdx::{Buf, BufMut, BytesMut};
-use holdfast_tls::RECORD_BYTES_MAX;
+use holdfast_tls::{RECORD_BYTES_MAX, RecordError};
 use holdfast_wire::{FRAME_HEADER_BYTES, FrameHeader, Lane, Message, WireError, decode};
+use tokio::task::yield_now;
 
 use super::{Item, Shared};
-use crate::limits::LANE_READ_BYTES;
+use crate::limits::{LANE_BATCH_BYTES_MAX, LANE_READ_BYTES};
 use crate::stream::Stream;
 
 /// Why a lane ended.
@@ -24,12 +26,27 @@ use crate::stream::Stream;
 pub(crate) enum LaneEnd {
     #[error("the peer closed the connection")]
     Closed,
+    /// Without the word that TLS has for it: a process that was killed, or somebody in between. A message is taken whole or not at
+    /// all, so that nothing is believed that was not said.
+    #[error("the connection ended without the peer's word that it does")]
+    CutOff,
     #[error("{0}")]
-    Socket(#[from] io::Error),
+    Socket(io::Error),
+    #[error("{0}")]
+    Sealed(RecordError),
     #[error("{0}")]
     Wire(#[from] WireError),
     #[error("it does not take what it is sent")]
     Full,
+}
+
+impl From<io::Error> for LaneEnd {
+    fn from(error: io::Error) -> Self {
+        match error.downcast() {
+            Ok(error) => Self::Sealed(error),
+            Err(error) => Self::Socket(error),
+        }
+    }
 }
 
 /// Which lane of which link this is.
@@ -53,24 +70,38 @@ pub(crate) async fn run(name: LaneName, stream: Rc<Stream>, shared: Rc<Shared>) 
 
 async fn receive(name: LaneName, stream: &Stream, shared: &Shared) -> LaneEnd {
     let mut reader = FrameReader::new();
+    // Bytes since others had their turn.
+    let mut batch = 0;
     loop {
         if let Err(error) = stream.readable().await {
             return error.into();
         }
         if !shared.inbox.has_room() {
             shared.inbox.turn().await;
+            batch = 0;
             continue;
         }
         match reader.read(stream) {
             Ok(None) => {}
+            Ok(Some(0)) if stream.is_cut_off() => return LaneEnd::CutOff,
             Ok(Some(0)) => return LaneEnd::Closed,
-            Ok(Some(_)) => {
+            Ok(Some(count)) => {
+                batch += count;
                 if let Err(end) = take_messages(&mut reader, name, shared) {
                     return end;
                 }
-                // What is sealed comes in pieces of a record, and what was read of it already belongs to the batch.
-                if !stream.is_ready() {
-                    shared.inbox.turn().await;
+                // What is sealed comes in pieces of a record, and what was read of it already belongs to the batch. While it
+                // is opened more comes, so that this alone would never end.
+                let is_spent = batch >= LANE_BATCH_BYTES_MAX;
+                if is_spent || !stream.is_ready() {
+                    let has_turned = shared.inbox.turn().await;
+                    if is_spent && !has_turned {
+                        // All of it is of one message, and the loop has nothing to take.
+                        yield_now().await;
+                    }
+                    if is_spent || has_turned {
+                        batch = 0;
+                    }
                 }
             }
             Err(error) => return error.into(),
