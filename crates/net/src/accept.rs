@@ -1,8 +1,7 @@
 //! Listeners: taken early, so that a port that is in use is known before anything is opened, and
 //! opened late, so that nobody is let in before there is somebody to serve them.
 //!
-//! Invariant: connections that have been accepted and are not done with are counted, and those
-//! beyond the limit are closed at once.
+//! Invariant: places that are taken and not given back are counted, and there are none beyond the limit.
 
 use std::cell::Cell;
 use std::io;
@@ -94,7 +93,7 @@ impl Places {
         }
     }
 
-    fn take(&self) -> Option<Place> {
+    pub(crate) fn take(&self) -> Option<Place> {
         if self.taken.get() == self.limit {
             return None;
         }
@@ -109,20 +108,11 @@ impl Drop for Place {
     }
 }
 
-/// Accepts for ever; `take` gets each connection for which there is a place. `refused` is told of
-/// the others.
-pub(crate) async fn accept(
-    listener: TcpListener,
-    places: Places,
-    mut take: impl FnMut(TcpStream, SocketAddr, Place),
-    mut refused: impl FnMut(SocketAddr),
-) {
+/// Accepts for ever; `take` gets each connection.
+pub(crate) async fn accept(listener: TcpListener, mut take: impl FnMut(TcpStream, SocketAddr)) {
     loop {
         match listener.accept().await {
-            Ok((socket, from)) => match places.take() {
-                Some(place) => take(socket, from, place),
-                None => refused(from),
-            },
+            Ok((socket, from)) => take(socket, from),
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
                 tracing::warn!("accept a connection: {error}");

@@ -16,6 +16,7 @@ mod complaints;
 mod inbox;
 mod limits;
 mod network;
+mod origin;
 mod peers;
 mod portal;
 mod sealing;

@@ -67,10 +67,21 @@ pub(crate) const PORTAL_HELD_BYTES_MAX: usize = 8 << 20;
 pub(crate) const HELLO_BYTES_MAX: usize = 512;
 /// What a handshake of TLS reads at once: one side of it, as a rule.
 pub(crate) const HANDSHAKE_READ_BYTES: usize = 4 << 10;
-/// How long a connection may take to be greeted, with the handshake before that, and one lane to be joined by the other.
+/// How long greeting a peer may take, with the handshake before that, and one lane to be joined by the other.
 pub(crate) const GREETING_TIME_MAX: Duration = Duration::from_secs(5);
-/// Incoming connections that are not greeted yet: both lanes of a cluster of 64 nodes, twice.
-pub(crate) const UNGREETED_MAX: usize = 256;
+/// How long who connects may take to show who it is: nodes do at once, over a network that loses packets after some hundreds of
+/// milliseconds, and come again.
+pub(crate) const PROOF_TIME_MAX: Duration = Duration::from_secs(3);
+/// Incoming connections of whom it is not known yet who they are: both lanes of a cluster of 64 nodes, twice.
+pub(crate) const UNPROVEN_MAX: usize = 256;
+/// Of these from one address from which no node is known to come: both lanes of 16 nodes.
+pub(crate) const UNPROVEN_OF_ADDRESS_MAX: usize = 32;
+/// Handshakes of whoever connects that begin at once: those of both lanes of a cluster of 64 nodes, twice, as when a switch
+/// comes back.
+pub(crate) const HANDSHAKES_AT_ONCE_MAX: u32 = 256;
+/// How many more begin in a second. At 0.3 ms each that is an eighth of one processor, for as long as somebody goes on to try;
+/// whoever stands behind all of [`UNPROVEN_MAX`] waits for 0.64 s.
+pub(crate) const HANDSHAKES_PER_SECOND: u32 = 400;
 /// How long connecting to a peer may take.
 pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
 /// The wait before the first attempt to connect again.

@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -21,25 +21,28 @@ use holdfast_wire::{Hello, Lane, Message, encode};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::accept::{Place, Places, accept};
-use crate::complaints::Complaints;
+use crate::accept::accept;
+use crate::complaints::{About, Complaints};
 use crate::inbox::Inbox;
 use crate::limits::{
     CONTROL_QUEUE_BYTES_MAX, DATA_QUEUE_BYTES_MAX, LAST_WORDS_TIME_MAX, TURN_BYTES_MAX,
-    UNGREETED_MAX,
 };
 use crate::stream::Stream;
 use crate::task::Task;
 
 mod dialler;
+mod door;
 mod greeting;
 mod half;
+mod handshakes;
 mod lane;
 
 use dialler::Dialler;
+use door::Door;
 pub(crate) use greeting::Identity;
 use greeting::{Greeted, GreetingError};
 use half::Half;
+use handshakes::Handshakes;
 use lane::{LaneEnd, LaneName};
 
 /// What the tasks of the links tell.
@@ -50,16 +53,18 @@ pub(crate) enum Item {
     Answered {
         hello: Hello,
         stream: Rc<Stream>,
-        place: Place,
+        from: IpAddr,
     },
     /// The other lane did not come in time.
     HalfExpired(Hello),
-    /// A greeting failed.
+    /// Greeting a peer failed, at its address.
     Failed {
-        peer: Option<NodeId>,
+        peer: NodeId,
         place: String,
         error: GreetingError,
     },
+    /// Somebody who has connected was not greeted.
+    Refused { from: IpAddr, error: GreetingError },
     /// A message.
     Received {
         peer: NodeId,
@@ -75,8 +80,11 @@ pub(crate) struct Shared {
     inbox: Inbox<Item>,
     /// By what the others are known.
     tls: Option<PeerTls>,
+    handshakes: Handshakes,
     /// Who may connect: the peers with lower numbers.
     admitted: RefCell<BTreeSet<NodeId>>,
+    /// Who has connected, and may be anybody.
+    door: Door,
     /// The last link that was drawn.
     link_nonce: Cell<u64>,
 }
@@ -144,7 +152,9 @@ impl Peers {
             shared: Rc::new(Shared {
                 inbox: Inbox::new(TURN_BYTES_MAX),
                 tls,
+                handshakes: Handshakes::new(),
                 admitted: RefCell::default(),
+                door: Door::default(),
                 link_nonce: Cell::new(0),
             }),
             peers: BTreeMap::new(),
@@ -178,6 +188,7 @@ impl Peers {
             PeerCommand::Forget { peer } => {
                 self.take_down(peer);
                 self.shared.admitted.borrow_mut().remove(&peer);
+                self.shared.door.forget(peer);
                 self.peers.remove(&peer);
             }
             PeerCommand::Send {
@@ -257,17 +268,30 @@ impl Peers {
             Item::Answered {
                 hello,
                 stream,
-                place,
-            } => self.answered(hello, stream, place),
+                from,
+            } => {
+                self.shared.door.note_shown(hello.node, from);
+                self.answered(hello, stream);
+            }
             Item::HalfExpired(hello) => {
                 if let Some(state) = self.peers.get_mut(&hello.node)
                     && state.half.take_if(|half| half.hello == hello).is_some()
                 {
-                    self.complain(Some(hello.node), "greet", &GreetingError::Time);
+                    let about = About::Peer(hello.node);
+                    self.complain(
+                        about,
+                        &format!("greet ({})", hello.node),
+                        &GreetingError::Time,
+                    );
                 }
             }
             Item::Failed { peer, place, error } => {
-                self.complain(peer, &format!("greet {place}"), &error);
+                let action = format!("greet {place} ({peer})");
+                self.complain(About::Peer(peer), &action, &error);
+            }
+            Item::Refused { from, error } => {
+                let about = About::address(from, self.shared.door.is_known(from));
+                self.complain(about, &format!("greet {from}"), &error);
             }
             Item::Received {
                 peer,
@@ -307,13 +331,14 @@ impl Peers {
             return;
         }
         state.address = address;
+        self.shared.door.note_said(peer, &state.address);
         if let Some(identity) = self.identity {
             // A link that is up stays: if the peer has moved, it will end by itself.
             let dialler = Dialler::start(identity, peer, &state.address, &self.shared);
             if let Some(dialler) = &dialler
-                && state.link.is_some()
+                && let Some(link) = &state.link
             {
-                dialler.rest();
+                dialler.rest(link.hello.link);
             }
             state.dialler = dialler;
         }
@@ -339,7 +364,7 @@ impl Peers {
     }
 
     /// A lane that a peer dialled: with the other one of the same link it makes a link.
-    fn answered(&mut self, hello: Hello, stream: Rc<Stream>, place: Place) {
+    fn answered(&mut self, hello: Hello, stream: Rc<Stream>) {
         let peer = hello.node;
         let Some(state) = self.peers.get_mut(&peer) else {
             return;
@@ -358,7 +383,7 @@ impl Peers {
                 self.establish(peer, hello, control, data);
             }
             Some(half) if !is_newer(&hello, &half.hello) => state.half = Some(half),
-            _ => state.half = Some(Half::new(hello, stream, place, &self.shared)),
+            _ => state.half = Some(Half::new(hello, stream, &self.shared)),
         }
     }
 
@@ -425,18 +450,22 @@ impl Peers {
         if let LaneEnd::CutOff = end {
             self.cut_off += 1;
         }
-        if self.complaints.is_news(Some(peer), end) {
+        if let Some(news) = self.complaints.is_news(About::Peer(peer), end) {
             match end {
-                LaneEnd::Closed | LaneEnd::Socket(_) => tracing::info!("link to {peer}: {end}"),
+                LaneEnd::Closed | LaneEnd::Socket(_) => {
+                    tracing::info!("link to {peer}: {end}{news}");
+                }
                 LaneEnd::CutOff => {
                     let count = self.cut_off;
-                    tracing::info!("link to {peer}: {end} ({count} of all links so far)");
+                    tracing::info!("link to {peer}: {end} ({count} of all links so far){news}");
                 }
                 LaneEnd::Sealed(_) => tracing::warn!(
                     "link to {peer}: {end}. Nothing of it was taken, and the link is made anew. If that comes again, something \
-                     between the nodes changes what they say, or a machine or its network card is damaged: docs/security.md"
+                     between the nodes changes what they say, or a machine or its network card is damaged: docs/security.md{news}"
                 ),
-                LaneEnd::Wire(_) | LaneEnd::Full => tracing::warn!("link to {peer}: {end}"),
+                LaneEnd::Wire(_) | LaneEnd::Full => {
+                    tracing::warn!("link to {peer}: {end}{news}");
+                }
             }
         }
         self.take_down(peer);
@@ -444,64 +473,66 @@ impl Peers {
 
     /// Closes the peer's link, if there is one, and has it dialled again.
     fn take_down(&mut self, peer: NodeId) {
-        if self.drop_link(peer)
+        if let Some(link) = self.drop_link(peer)
             && let Some(dialler) = &self.peers[&peer].dialler
         {
-            dialler.redial();
+            dialler.redial(link);
         }
     }
 
-    /// Closes the peer's link, and says whether there was one.
-    fn drop_link(&mut self, peer: NodeId) -> bool {
+    /// Closes the peer's link, if there is one, and says which it was for who dialled it.
+    fn drop_link(&mut self, peer: NodeId) -> Option<u64> {
         let link = self
             .peers
             .get_mut(&peer)
-            .and_then(|state| state.link.take());
-        let Some(link) = link else {
-            return false;
-        };
+            .and_then(|state| state.link.take())?;
+        let dialled = link.hello.link;
         let link = link.id;
         self.events.push_back(PeerEvent::Down { peer, link });
-        true
+        Some(dialled)
     }
 
-    fn complain(&mut self, peer: Option<NodeId>, action: &str, error: &GreetingError) {
-        if !self.complaints.is_news(peer, error) {
+    fn complain(&mut self, about: About, action: &str, error: &GreetingError) {
+        let Some(news) = self.complaints.is_news(about, error) else {
             return;
-        }
-        let about = peer.map_or_else(String::new, |peer| format!(" ({peer})"));
+        };
         if error.is_lasting() {
-            tracing::warn!("{action}{about}: {error}");
+            tracing::warn!("{action}: {error}{news}");
         } else {
-            tracing::info!("{action}{about}: {error}");
+            tracing::info!("{action}: {error}{news}");
         }
     }
 }
 
 /// Accepts connections of peers, and greets those who dial.
 async fn hear(listener: TcpListener, identity: Identity, shared: Rc<Shared>) {
-    let refused = |from: SocketAddr| {
-        tracing::debug!("closed a connection from {from}: too many are not greeted yet");
-    };
-    let take = |socket: TcpStream, from: SocketAddr, place: Place| {
-        let shared = Rc::clone(&shared);
-        tokio::task::spawn_local(async move {
+    let take = |socket: TcpStream, from: SocketAddr| {
+        let from = from.ip();
+        let (place, ended) = shared.door.enter(from);
+        if let Some(ended) = ended {
+            let error = GreetingError::Crowd;
+            shared.inbox.push(Item::Refused { from: ended, error }, 0);
+        }
+        let number = place.number();
+        let its = Rc::clone(&shared);
+        let task = tokio::task::spawn_local(async move {
+            let shared = its;
             let admit = |node| shared.admitted.borrow().contains(&node);
-            let answered = greeting::answer(identity, shared.tls.as_ref(), socket, admit).await;
+            let tls = shared.tls.as_ref();
+            let tls = tls.map(|tls| (tls, &shared.handshakes.answered));
+            let answered = greeting::answer(identity, tls, socket, admit).await;
+            drop(place);
             let item = match answered {
                 Ok((hello, stream)) => Item::Answered {
                     hello,
                     stream,
-                    place,
+                    from,
                 },
-                Err(error) => Item::Failed {
-                    peer: None,
-                    place: from.ip().to_string(),
-                    error,
-                },
+                Err(error) => Item::Refused { from, error },
             };
             shared.inbox.push(item, 0);
         });
+        shared.door.serve(number, task.abort_handle());
     };
-    accept(listener, Places::new(UNGREETED_MAX), take, refused).await;
+    accept(listener, take).await;
 }

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::accept::{Place, Places, accept};
-use crate::complaints::Complaints;
+use crate::complaints::{About, Complaints};
 use crate::inbox::Inbox;
 use crate::limits::{
     CLOSE_TIME_MAX, PORTAL_HELD_BYTES_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE,
@@ -132,17 +132,19 @@ impl Portal {
 
     /// Lets initiators in.
     pub(crate) fn open(&mut self, listener: TcpListener) {
-        let (first, second) = (Rc::clone(&self.shared), Rc::clone(&self.shared));
-        let take = move |socket, from, place| {
-            let item = Item::Accepted {
-                socket,
-                from,
-                place,
+        let (shared, places) = (Rc::clone(&self.shared), self.places.clone());
+        let take = move |socket, from| {
+            let item = match places.take() {
+                Some(place) => Item::Accepted {
+                    socket,
+                    from,
+                    place,
+                },
+                None => Item::Refused { from },
             };
-            first.inbox.push(item, 0);
+            shared.inbox.push(item, 0);
         };
-        let refused = move |from| second.inbox.push(Item::Refused { from }, 0);
-        let accepting = accept(listener, self.places.clone(), take, refused);
+        let accepting = accept(listener, take);
         self.acceptors.push(Task::start(accepting));
     }
 
@@ -221,8 +223,9 @@ impl Portal {
             } => self.accepted(socket, from, place),
             Item::Refused { from } => {
                 let cause = format!("closed a connection from {}: too many are open", from.ip());
-                if self.complaints.is_news(None, &cause) {
-                    tracing::warn!("{cause}");
+                let about = About::address(from.ip(), false);
+                if let Some(news) = self.complaints.is_news(about, &cause) {
+                    tracing::warn!("{cause}{news}");
                 }
             }
             Item::Received { connection, bytes } => self.received(connection, bytes),

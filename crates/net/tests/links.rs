@@ -5,7 +5,7 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_engine::{PeerCommand, PeerEvent};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
@@ -545,21 +545,27 @@ fn a_peer_that_does_not_read_is_cut_off_and_does_not_hold_up_heartbeats() {
 }
 
 #[test]
-fn connections_that_do_not_greet_are_bounded() {
+fn connections_that_do_not_greet_are_bounded_and_keep_nobody_out() {
     run(async {
         let mut two = node_two();
         let mut silent = Vec::new();
-        for _ in 0..256 {
+        for _ in 0..300 {
             silent.push(HandLane::connect(two.peers).await);
         }
-        HandLane::connect(two.peers).await.ends().await;
-        // They are not kept for ever, and then others are let in.
-        for lane in silent {
+        // Those that have waited longest go at once, and whoever greets is let in.
+        let started = Instant::now();
+        for lane in silent.drain(..44) {
             lane.ends().await;
         }
         let _control = HandLane::greeted(two.peers, &hello(Lane::Control, 1, 1)).await;
         let _data = HandLane::greeted(two.peers, &hello(Lane::Data, 1, 1)).await;
         two.up().await;
+        assert!(started.elapsed() < Duration::from_secs(2));
+        // None is kept for ever.
+        for lane in silent {
+            lane.ends().await;
+        }
+        assert!(started.elapsed() < Duration::from_secs(5));
     });
 }
 

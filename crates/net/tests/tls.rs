@@ -5,8 +5,9 @@
 
 mod support;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_engine::{Event, PeerEvent};
 use holdfast_model::{ClusterId, NodeId};
@@ -17,7 +18,7 @@ use support::{
     CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, secure, within,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tracing::field::{Field, Visit};
@@ -274,25 +275,79 @@ async fn ends(socket: &mut TcpStream) {
     while let Ok(1..) = socket.read(&mut said).await {}
 }
 
+/// A connection from another address of this machine.
+async fn from(last: u8, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket
+        .bind((Ipv4Addr::new(127, 0, 0, last), 0).into())
+        .unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// Whoever opens connections and says nothing has a few, and keeps no node out.
 #[test]
-fn handshakes_that_stand_still_are_bounded() {
+fn handshakes_that_stand_still_are_bounded_and_keep_nobody_out() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
     secure(async {
         let mut two = TestNode::open(2);
         let mut one = TestNode::open(1);
         let mut silent = Vec::new();
-        for _ in 0..256 {
-            silent.push(TcpStream::connect(two.peers).await.unwrap());
+        for _ in 0..300 {
+            silent.push(from(9, two.peers).await);
         }
-        let mut beyond = TcpStream::connect(two.peers).await.unwrap();
-        within(ends(&mut beyond)).await;
-        for socket in &mut silent {
+        let started = Instant::now();
+        for socket in &mut silent[..268] {
             within(ends(socket)).await;
         }
-        // Then others are let in.
         two.connect(1, one.peers);
         one.connect(2, two.peers);
         tokio::join!(one.up(), two.up());
+        assert!(started.elapsed() < Duration::from_secs(2));
+        for socket in &mut silent[268..] {
+            within(ends(socket)).await;
+        }
+        assert!(started.elapsed() < Duration::from_secs(5));
+        two.silent(QUIET).await;
     });
+    let text = log.all();
+    assert!(
+        log.has(&["WARN", "127.0.0.9", "the oldest was closed"]),
+        "{text}"
+    );
+    assert!(log.count("127.0.0.9") <= 2, "{text}");
+}
+
+/// Strangers who are refused are told of, but not without end, and the node that is refused is told of beside them.
+#[test]
+fn strangers_do_not_fill_the_log_and_hide_nobody() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let long_ago = SystemTime::now() - (u32::try_from(NODE_DAYS).unwrap() + 1) * DAY;
+    run(async {
+        let mut one = node(1, Some(ours().tls_of(1, long_ago)));
+        let mut two = node(2, Some(ours().tls(2)));
+        for last in 10..60 {
+            let mut stranger = from(last, two.peers).await;
+            let _ = stranger.write_all(b"GET / HTTP/1.1\r\n").await;
+            within(ends(&mut stranger)).await;
+        }
+        two.silent(QUIET).await;
+        two.connect(1, one.peers);
+        one.connect(2, two.peers);
+        tokio::join!(one.silent(QUIET), two.silent(QUIET));
+    });
+    let text = log.all();
+    assert_eq!(log.count("it does not speak TLS"), 16, "{text}");
+    assert!(
+        log.has(&[
+            "WARN",
+            "greet 127.0.0.1",
+            "has expired",
+            "left out before: 34 others"
+        ]),
+        "{text}"
+    );
 }
 
 #[test]

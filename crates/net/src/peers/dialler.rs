@@ -1,7 +1,10 @@
 //! Dials a peer until there is a link, and again when it has ended.
 //!
-//! Invariant: one attempt at a time, and a wait before each that grows while links do not last.
+//! Invariants:
+//! - one attempt at a time, and a wait before each that grows while links do not last;
+//! - what is dialled anew is what this dialler has dialled last: the end of a link before that is no reason.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,10 +23,28 @@ pub(crate) struct Dialler {
     _task: Task,
 }
 
+/// Which of the links has ended, by the number that was drawn for it.
 #[derive(Default)]
 struct Orders {
-    redial: Notify,
-    rest: std::cell::Cell<bool>,
+    /// The last one that has.
+    ended: Cell<u64>,
+    has_ended: Notify,
+    /// The one that is up already.
+    up: Cell<Option<u64>>,
+}
+
+impl Orders {
+    fn end(&self, link: u64) {
+        self.ended.set(self.ended.get().max(link));
+        self.has_ended.notify_one();
+    }
+
+    /// Waits until this link has ended, or a later one.
+    async fn until_ended(&self, link: u64) {
+        while self.ended.get() < link {
+            self.has_ended.notified().await;
+        }
+    }
 }
 
 impl Dialler {
@@ -52,15 +73,15 @@ impl Dialler {
         })
     }
 
-    /// There is a link already: the first attempt is for when it has ended. To be called before
+    /// This link is up already: the first attempt is for when it has ended. To be called before
     /// the task has run.
-    pub(crate) fn rest(&self) {
-        self.orders.rest.set(true);
+    pub(crate) fn rest(&self, link: u64) {
+        self.orders.up.set(Some(link));
     }
 
-    /// The link has ended.
-    pub(crate) fn redial(&self) {
-        self.orders.redial.notify_one();
+    /// This link has ended.
+    pub(crate) fn redial(&self, link: u64) {
+        self.orders.end(link);
     }
 }
 
@@ -71,8 +92,8 @@ async fn run(
     orders: Rc<Orders>,
     shared: Rc<Shared>,
 ) {
-    if orders.rest.get() {
-        orders.redial.notified().await;
+    if let Some(link) = orders.up.get() {
+        orders.until_ended(link).await;
     }
     let mut wait = Duration::ZERO;
     loop {
@@ -80,23 +101,59 @@ async fn run(
         wait = (wait * 2).clamp(REDIAL_WAIT_MIN, REDIAL_WAIT_MAX);
         let link = shared.link_nonce.get() + 1;
         shared.link_nonce.set(link);
-        match dial(identity, shared.tls.as_ref(), peer, &address, link).await {
+        let tls = shared
+            .tls
+            .as_ref()
+            .map(|tls| (tls, &shared.handshakes.dialled));
+        match dial(identity, tls, peer, &address, link).await {
             Ok(greeted) => {
                 let up = Instant::now();
                 shared.inbox.push(Item::Dialled { peer, greeted }, 0);
-                orders.redial.notified().await;
+                orders.until_ended(link).await;
                 if up.elapsed() >= LINK_GOOD_AFTER {
                     wait = REDIAL_WAIT_MIN;
                 }
             }
             Err(error) => {
                 let item = Item::Failed {
-                    peer: Some(peer),
+                    peer,
                     place: address.clone(),
                     error,
                 };
                 shared.inbox.push(item, 0);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A link may end while the next one is being dialled already, at another address.
+    #[test]
+    fn the_end_of_a_former_link_is_no_reason_to_dial_again() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let orders = Orders::default();
+            let soon = Duration::from_millis(10);
+            orders.end(1);
+            assert!(timeout(soon, orders.until_ended(2)).await.is_err());
+            let ends = async {
+                sleep(soon).await;
+                orders.end(1);
+                sleep(soon).await;
+                orders.end(2);
+            };
+            let started = Instant::now();
+            tokio::join!(orders.until_ended(2), ends);
+            assert!(started.elapsed() >= 2 * soon);
+            // And one that has ended before it was waited for has.
+            orders.end(3);
+            orders.until_ended(3).await;
+        });
     }
 }

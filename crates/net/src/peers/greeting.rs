@@ -23,9 +23,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 
+use super::handshakes::Bench;
 use crate::limits::{
     CONNECT_TIME_MAX, CONTROL_KERNEL_BYTES, GREETING_TIME_MAX, HANDSHAKE_READ_BYTES,
-    HELLO_BYTES_MAX, LINK_PROBE, LINK_UNANSWERED_MAX,
+    HELLO_BYTES_MAX, LINK_PROBE, LINK_UNANSWERED_MAX, PROOF_TIME_MAX, UNPROVEN_OF_ADDRESS_MAX,
 };
 use crate::sealing::Sealing;
 use crate::stream::{Patience, Stream};
@@ -116,6 +117,11 @@ pub(crate) enum GreetingError {
         "it closed the connection in the handshake of TLS: its log says why, unless it is a node without TLS"
     )]
     ClosedHandshake,
+    #[error(
+        "more connections of it than {UNPROVEN_OF_ADDRESS_MAX}, or than fit, wait without saying who they are: the oldest was \
+         closed. Keep everything but nodes from `peers.listen`"
+    )]
+    Crowd,
     #[error("{0} connects, although this node has the lower number and should")]
     Direction(NodeId),
 }
@@ -145,7 +151,7 @@ pub(crate) struct Greeted {
 /// Connects both lanes to `peer` and greets it.
 pub(crate) async fn dial(
     identity: Identity,
-    tls: Option<&PeerTls>,
+    tls: Option<(&PeerTls, &Bench)>,
     peer: NodeId,
     address: &str,
     link: u64,
@@ -168,19 +174,25 @@ pub(crate) async fn dial(
 /// Connects one lane to `peer` and greets it, in the newest version that both speak.
 async fn greet(
     identity: Identity,
-    tls: Option<&PeerTls>,
+    tls: Option<(&PeerTls, &Bench)>,
     (peer, address): (NodeId, &str),
     link: u64,
     lane: Lane,
 ) -> Result<(Rc<Stream>, Hello), GreetingError> {
     let mut version = WIRE_VERSION;
     loop {
-        let socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
+        let mut socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
             .await
             .map_err(|_| GreetingError::Time)??;
         let hello = identity.hello(peer, link, lane, version);
         let asked = async {
-            let (stream, shown) = secure(socket, tls.map(PeerTls::dial)).await?;
+            let shaken = match tls {
+                Some((tls, bench)) => {
+                    Some(shake_dialled(&mut socket, Box::new(tls.dial()), bench).await?)
+                }
+                None => None,
+            };
+            let (stream, shown) = secured(socket, shaken)?;
             if let Some(found) = shown
                 && found != peer
             {
@@ -211,16 +223,22 @@ async fn greet(
 /// Hears who connects, and answers. `admit` says whether a node may connect to this one.
 pub(crate) async fn answer(
     identity: Identity,
-    tls: Option<&PeerTls>,
-    socket: TcpStream,
+    tls: Option<(&PeerTls, &Bench)>,
+    mut socket: TcpStream,
     admit: impl FnOnce(NodeId) -> bool,
 ) -> Result<(Hello, Rc<Stream>), GreetingError> {
     let heard = async {
-        let (stream, shown) = secure(socket, tls.map(PeerTls::answer)).await?;
+        let shaken = match tls {
+            Some((tls, bench)) => {
+                Some(shake_answered(&mut socket, Box::new(tls.answer()), bench).await?)
+            }
+            None => None,
+        };
+        let (stream, shown) = secured(socket, shaken)?;
         let heard = hear(&stream).await;
         Ok::<_, GreetingError>((stream, shown, heard))
     };
-    let (stream, shown, heard) = timeout(GREETING_TIME_MAX, heard)
+    let (stream, shown, heard) = timeout(PROOF_TIME_MAX, heard)
         .await
         .map_err(|_| GreetingError::Time)??;
     let hello = match heard {
@@ -247,7 +265,7 @@ pub(crate) async fn answer(
     }
     set_buffers(stream.socket(), hello.lane)?;
     let ours = identity.hello(hello.node, hello.link, hello.lane, hello.version);
-    timeout(GREETING_TIME_MAX, say(&stream, &ours))
+    timeout(PROOF_TIME_MAX, say(&stream, &ours))
         .await
         .map_err(|_| GreetingError::Time)??;
     checked.map(|()| (hello, stream))
@@ -258,7 +276,7 @@ async fn tell_version(identity: Identity, stream: &Stream, error: GreetingError)
     // A socket that is closed with unread bytes takes back what the other end has not read yet.
     drop(stream.read(&mut (&mut Vec::new()).limit(HANDSHAKE_READ_BYTES)));
     let ours = identity.hello(NodeId(0), 0, Lane::Control, WIRE_VERSION);
-    drop(timeout(GREETING_TIME_MAX, say(stream, &ours)).await);
+    drop(timeout(PROOF_TIME_MAX, say(stream, &ours)).await);
     match error {
         GreetingError::Wire(WireError::Version(theirs)) if theirs > WIRE_VERSION => {
             GreetingError::Newer(theirs)
@@ -267,15 +285,11 @@ async fn tell_version(identity: Identity, stream: &Stream, error: GreetingError)
     }
 }
 
-/// Shakes hands, if there is TLS; who then has shown its certificate.
-async fn secure(
-    mut socket: TcpStream,
-    handshake: Option<Handshake>,
+/// Goes on, sealed if there was a handshake; who then has shown its certificate.
+fn secured(
+    socket: TcpStream,
+    secured: Option<Box<Secured>>,
 ) -> Result<(Rc<Stream>, Option<NodeId>), GreetingError> {
-    let secured = match handshake {
-        Some(handshake) => Some(shake(&mut socket, handshake).await?),
-        None => None,
-    };
     let patience = Patience {
         unanswered: LINK_UNANSWERED_MAX,
         probe: LINK_PROBE,
@@ -283,38 +297,94 @@ async fn secure(
     let mut stream = Stream::new(socket, patience)?;
     let node = secured.as_ref().map(|secured| secured.node);
     if let Some(secured) = secured {
-        stream.seal(Sealing::new(secured));
+        stream.seal(Sealing::new(*secured));
     }
     Ok((Rc::new(stream), node))
 }
 
-async fn shake(socket: &mut TcpStream, mut handshake: Handshake) -> Result<Secured, GreetingError> {
-    let mut came = [0; HANDSHAKE_READ_BYTES];
-    let mut count = 0;
+/// What computing a step of a handshake gave: what is to be said, and how it goes on.
+type Step = (Vec<u8>, Result<Shaking, HandshakeError>);
+
+enum Shaking {
+    On(Box<Handshake>),
+    Done(Box<Secured>),
+}
+
+/// Takes what came.
+fn advance(mut handshake: Box<Handshake>, came: &[u8]) -> Step {
+    let advanced = handshake.advance(came);
+    let said = match &advanced {
+        Err(HandshakeError::Plain) => NOT_TLS.to_vec(),
+        _ => handshake.take_outgoing(),
+    };
+    let next = match advanced {
+        Ok(true) => handshake
+            .finish()
+            .map(|secured| Shaking::Done(Box::new(secured))),
+        Ok(false) => Ok(Shaking::On(handshake)),
+        Err(error) => Err(error),
+    };
+    (said, next)
+}
+
+/// Shakes hands as the one who dials.
+async fn shake_dialled(
+    socket: &mut TcpStream,
+    handshake: Box<Handshake>,
+    bench: &Bench,
+) -> Result<Box<Secured>, GreetingError> {
+    let step = bench.compute(move || advance(handshake, &[])).await;
+    shake(socket, step, bench).await
+}
+
+/// Shakes hands as the one who answers: nothing is computed before something has come that may be a handshake.
+async fn shake_answered(
+    socket: &mut TcpStream,
+    handshake: Box<Handshake>,
+    bench: &Bench,
+) -> Result<Box<Secured>, GreetingError> {
+    let came = hear_handshake(socket).await?;
+    if came.len() == 1 || is_tls(&came) {
+        bench.begin().await;
+    }
+    let step = bench.compute(move || advance(handshake, &came)).await;
+    shake(socket, step, bench).await
+}
+
+/// Goes on until both are done.
+async fn shake(
+    socket: &mut TcpStream,
+    mut step: Step,
+    bench: &Bench,
+) -> Result<Box<Secured>, GreetingError> {
     loop {
-        let advanced = handshake.advance(&came[..count]);
-        let said = match &advanced {
-            Err(HandshakeError::Plain) => NOT_TLS.to_vec(),
-            _ => handshake.take_outgoing(),
-        };
+        let (said, next) = step;
         let sent = socket.write_all(&said).await;
-        match advanced {
-            Ok(true) => {
+        let handshake = match next {
+            Ok(Shaking::Done(secured)) => {
                 sent?;
-                return handshake.finish().map_err(GreetingError::Handshake);
+                return Ok(secured);
             }
-            Ok(false) => sent?,
+            Ok(Shaking::On(handshake)) => handshake,
             Err(HandshakeError::Plain) => return Err(GreetingError::WithoutTls),
             Err(error) => return Err(GreetingError::Handshake(error)),
-        }
-        count = match socket.read(&mut came).await {
-            Ok(0) => return Err(GreetingError::ClosedHandshake),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                return Err(GreetingError::ClosedHandshake);
-            }
-            Err(error) => return Err(error.into()),
         };
+        sent?;
+        let came = hear_handshake(socket).await?;
+        step = bench.compute(move || advance(handshake, &came)).await;
+    }
+}
+
+/// What comes next, at least a byte.
+async fn hear_handshake(socket: &mut TcpStream) -> Result<Vec<u8>, GreetingError> {
+    let mut came = Vec::with_capacity(HANDSHAKE_READ_BYTES);
+    match socket.read_buf(&mut came).await {
+        Ok(0) => Err(GreetingError::ClosedHandshake),
+        Ok(_) => Ok(came),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            Err(GreetingError::ClosedHandshake)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

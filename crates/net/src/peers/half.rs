@@ -5,22 +5,20 @@ use std::rc::Rc;
 use holdfast_wire::Hello;
 
 use super::{Item, Shared};
-use crate::accept::Place;
 use crate::limits::GREETING_TIME_MAX;
 use crate::stream::Stream;
 use crate::task::Task;
 
-/// One greeted lane. It takes a place among the connections that are not greeted yet.
+/// One greeted lane; a peer has no more than one.
 pub(crate) struct Half {
     pub(crate) hello: Hello,
     pub(crate) stream: Rc<Stream>,
-    _place: Place,
     _expiry: Task,
 }
 
 impl Half {
     /// Waits for the other lane, for a while.
-    pub(crate) fn new(hello: Hello, stream: Rc<Stream>, place: Place, shared: &Rc<Shared>) -> Self {
+    pub(crate) fn new(hello: Hello, stream: Rc<Stream>, shared: &Rc<Shared>) -> Self {
         let shared = Rc::clone(shared);
         let expiry = Task::start(async move {
             tokio::time::sleep(GREETING_TIME_MAX).await;
@@ -29,7 +27,6 @@ impl Half {
         Self {
             hello,
             stream,
-            _place: place,
             _expiry: expiry,
         }
     }

@@ -1,0 +1,264 @@
+//! Who has connected and has not shown yet who it is.
+//!
+//! Anybody can connect and say nothing. So nobody is turned away for want of a place: the one goes that has waited longest of
+//! the address that has most, and of those from which nodes come, none goes as long as there is another. Who has shown that it
+//! is a node that may come takes no place here any more.
+//!
+//! It refuses to know sockets: it ends the tasks that serve them.
+//!
+//! Invariants:
+//! - no more wait than [`UNPROVEN_MAX`], and from an address from which no node is known to come no more than
+//!   [`UNPROVEN_OF_ADDRESS_MAX`];
+//! - who is dropped was told of as such, once.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use holdfast_model::NodeId;
+use tokio::task::AbortHandle;
+
+use crate::limits::{UNPROVEN_MAX, UNPROVEN_OF_ADDRESS_MAX};
+use crate::origin::Origin;
+
+/// Those who wait.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Rc<RefCell<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    /// In the order in which they came.
+    connections: BTreeMap<u64, Connection>,
+    drawn: u64,
+    known: BTreeMap<NodeId, Known>,
+}
+
+struct Connection {
+    from: IpAddr,
+    /// Nodes came from there when it came.
+    is_known: bool,
+    task: Option<AbortHandle>,
+}
+
+/// From where a node comes.
+#[derive(Default)]
+struct Known {
+    /// It is said to be there.
+    said: Option<IpAddr>,
+    /// It has shown there who it is, at last.
+    shown: Option<IpAddr>,
+}
+
+/// A place among those who wait; free again when dropped.
+pub(crate) struct Place {
+    number: u64,
+    door: Door,
+}
+
+impl Door {
+    /// Somebody comes. Whoever has to go for it is ended, and its address told.
+    pub(crate) fn enter(&self, from: IpAddr) -> (Place, Option<IpAddr>) {
+        let from = from.to_canonical();
+        let mut waiting = self.0.borrow_mut();
+        let is_known = waiting.is_known(from);
+        let ended = waiting
+            .one_too_many(from, is_known)
+            .and_then(|number| waiting.connections.remove(&number));
+        waiting.drawn += 1;
+        let number = waiting.drawn;
+        let connection = Connection {
+            from,
+            is_known,
+            task: None,
+        };
+        waiting.connections.insert(number, connection);
+        assert!(waiting.connections.len() <= UNPROVEN_MAX, "one has gone");
+        drop(waiting);
+        // Its task gives its place back when it ends, which it need not do at once.
+        let ended = ended.map(|connection| {
+            if let Some(task) = connection.task {
+                task.abort();
+            }
+            connection.from
+        });
+        let door = self.clone();
+        (Place { number, door }, ended)
+    }
+
+    /// The task that serves who has this place, which has not run yet.
+    pub(crate) fn serve(&self, number: u64, task: AbortHandle) {
+        if let Some(connection) = self.0.borrow_mut().connections.get_mut(&number) {
+            connection.task = Some(task);
+        }
+    }
+
+    /// A node has this address, by what is said of it: a name tells nothing here.
+    pub(crate) fn note_said(&self, node: NodeId, address: &str) {
+        let said = address.parse().ok();
+        let said = said.map(|address: SocketAddr| address.ip().to_canonical());
+        self.0.borrow_mut().known.entry(node).or_default().said = said;
+    }
+
+    /// A node has come from there, and shown who it is.
+    pub(crate) fn note_shown(&self, node: NodeId, from: IpAddr) {
+        let mut waiting = self.0.borrow_mut();
+        if let Some(known) = waiting.known.get_mut(&node) {
+            known.shown = Some(from.to_canonical());
+        }
+    }
+
+    /// There is no such node any more.
+    pub(crate) fn forget(&self, node: NodeId) {
+        self.0.borrow_mut().known.remove(&node);
+    }
+
+    /// Whether nodes come from there.
+    pub(crate) fn is_known(&self, from: IpAddr) -> bool {
+        self.0.borrow().is_known(from.to_canonical())
+    }
+}
+
+impl Waiting {
+    fn is_known(&self, from: IpAddr) -> bool {
+        let from = Some(from);
+        let mut known = self.known.values();
+        known.any(|it| it.said == from || it.shown == from)
+    }
+
+    /// Who has to go when one more comes from there.
+    fn one_too_many(&self, from: IpAddr, is_known: bool) -> Option<u64> {
+        let mut by_origin: BTreeMap<(bool, Origin), (usize, u64)> = BTreeMap::new();
+        for (number, connection) in &self.connections {
+            let key = (connection.is_known, connection.from.into());
+            by_origin.entry(key).or_insert((0, *number)).0 += 1;
+        }
+        if !is_known
+            && let Some((count, oldest)) = by_origin.get(&(false, from.into()))
+            && *count >= UNPROVEN_OF_ADDRESS_MAX
+        {
+            return Some(*oldest);
+        }
+        if self.connections.len() < UNPROVEN_MAX {
+            return None;
+        }
+        let most = |known| {
+            let of = by_origin.iter().filter(|((it, _), _)| *it == known);
+            of.max_by_key(|(_, (count, oldest))| (*count, std::cmp::Reverse(*oldest)))
+        };
+        let (_, (_, oldest)) = most(false).or_else(|| most(true))?;
+        Some(*oldest)
+    }
+}
+
+impl Place {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.door.0.borrow_mut().connections.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn waits(door: &Door, place: &Place) -> bool {
+        door.0.borrow().connections.contains_key(&place.number)
+    }
+
+    #[test]
+    fn one_address_takes_no_more_than_its_part_and_its_oldest_goes() {
+        let door = Door::default();
+        let (stranger, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        let (first_other, _) = door.enter(other);
+        let mut places = Vec::new();
+        for _ in 0..UNPROVEN_OF_ADDRESS_MAX {
+            let (place, ended) = door.enter(stranger);
+            assert_eq!(ended, None);
+            places.push(place);
+        }
+        for number in 0..1000 {
+            // As the same address in the form of IPv6, too.
+            let (place, ended) = door.enter(address("::ffff:192.0.2.1"));
+            assert_eq!(ended, Some(stranger));
+            assert!(!waits(&door, &places[number]) && waits(&door, &places[number + 1]));
+            places.push(place);
+        }
+        assert!(waits(&door, &first_other));
+        drop(places);
+        assert_eq!(door.0.borrow().connections.len(), 1);
+    }
+
+    #[test]
+    fn of_many_addresses_the_one_with_most_gives_way() {
+        let door = Door::default();
+        let (first, _) = door.enter(address("192.0.2.200"));
+        let mut places = Vec::new();
+        for number in 0..1000_usize {
+            let from = address(&format!("198.51.100.{}", number % 100));
+            let (place, ended) = door.enter(from);
+            assert_eq!(ended.is_some(), number >= UNPROVEN_MAX - 1);
+            places.push(place);
+        }
+        assert!(waits(&door, &first), "one has less than two");
+        assert_eq!(door.0.borrow().connections.len(), UNPROVEN_MAX);
+    }
+
+    /// Of an own network of IPv6 somebody has addresses without end.
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let door = Door::default();
+        let mut places = Vec::new();
+        for number in 0..=UNPROVEN_OF_ADDRESS_MAX {
+            let (place, ended) = door.enter(address(&format!("2001:db8:0:1::{number:x}")));
+            assert_eq!(ended.is_some(), number == UNPROVEN_OF_ADDRESS_MAX);
+            places.push(place);
+        }
+        assert_eq!(door.enter(address("2001:db8:0:2::1")).1, None);
+    }
+
+    /// All links of 64 nodes return at once, from one machine even, while others fill what is left.
+    #[test]
+    fn who_comes_from_where_nodes_are_finds_a_place() {
+        let door = Door::default();
+        for node in 1..=31 {
+            door.note_said(NodeId(node), &format!("192.0.2.{node}:7462"));
+        }
+        for node in 32..=63 {
+            door.note_said(NodeId(node), "a.name:7462");
+            door.note_shown(NodeId(node), address("192.0.2.100"));
+        }
+        let mut strangers = Vec::new();
+        for number in 0..1000 {
+            strangers.push(
+                door.enter(address(&format!("198.51.100.{}", number % 250)))
+                    .0,
+            );
+        }
+        let mut places = Vec::new();
+        for node in 1..=63 {
+            for _lane in 0..2 {
+                let from = address(&format!("192.0.2.{}", if node < 32 { node } else { 100 }));
+                places.push(door.enter(from).0);
+                strangers.push(door.enter(address("198.51.100.251")).0);
+            }
+        }
+        assert!(places.iter().all(|place| waits(&door, place)));
+        // A node that is gone is a stranger, and a machine of nodes does not take all either.
+        door.forget(NodeId(1));
+        assert!(!door.is_known(address("192.0.2.1")) && door.is_known(address("192.0.2.100")));
+        for _ in 0..1000 {
+            places.push(door.enter(address("192.0.2.100")).0);
+        }
+        assert_eq!(door.0.borrow().connections.len(), UNPROVEN_MAX);
+    }
+}
