@@ -7,6 +7,7 @@ mod events;
 mod guard;
 mod history;
 mod identity;
+mod lasting;
 mod log;
 mod metrics;
 mod page;

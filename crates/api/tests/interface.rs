@@ -19,7 +19,7 @@ use holdfast_api::documents::{
     SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Traffic, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
-use holdfast_api::events::Listener;
+use holdfast_api::events::{Listener, Teller};
 use holdfast_api::trace::TraceContext;
 use holdfast_api::{
     Api, ApiClient, ClientError, Conditional, Door, EntityTag, Keyed, Precondition, Problem,
@@ -58,6 +58,8 @@ struct Remembering {
     unavailable: bool,
     /// It is of another cluster.
     lacks_all: bool,
+    /// What goes on telling listeners, if that is wanted.
+    tellers: Mutex<Option<Vec<Teller>>>,
 }
 
 impl Remembering {
@@ -414,8 +416,11 @@ impl Api for Remembering {
             subject: "node n1".to_owned(),
             detail: "down".to_owned(),
         };
-        // The stream ends after what was missed: nobody tells anything more.
-        let (_, listener) = Listener::new(VecDeque::from([Arc::new(event)]));
+        let (teller, listener) = Listener::new(VecDeque::from([Arc::new(event)]));
+        // Else the stream ends after what was missed: nobody tells anything more.
+        if let Some(tellers) = &mut *self.tellers.lock().unwrap() {
+            tellers.push(teller);
+        }
         Ok(listener)
     }
 

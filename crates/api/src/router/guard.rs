@@ -4,6 +4,7 @@
 //! - nothing behind it is reached by somebody who may not, or of whom it cannot be known;
 //! - a change with a browser's session comes from the console's own pages, and not from another site's (cross-site request
 //!   forgery): the browser says where it comes from, and `SameSite` keeps the session from other sites besides;
+//! - an answer that goes on ends when who asked may have it no more;
 //! - whatever was shown to prove who somebody is is in no entry of the log;
 //! - what somebody who is known changes, or is refused, is put down, however it ended, and so is each login that was tried; what
 //!   nobody knows who asked for is not: whoever reaches a port could push everything else out of the log.
@@ -20,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use holdfast_identity::Caller;
 
 use super::identity::SESSION_COOKIE;
+use super::lasting::while_allowed;
 use super::permissions::{Need, needed};
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
@@ -81,7 +83,12 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
             if let Some(caller) = caller {
                 head.extensions.insert(caller);
             }
-            next.run(Request::from_parts(head, body)).await
+            let shown = match shows(&head.headers, peer) {
+                Ok(Shows::Proof(shown)) if need != Need::Nothing => Some(shown.into()),
+                _ => None,
+            };
+            let response = next.run(Request::from_parts(head, body)).await;
+            while_allowed(response, &identities, shown, need)
         }
         Err((_, problem)) => problem.into_response(),
     };
@@ -120,33 +127,50 @@ async fn admit(
     }
 }
 
+/// What a request proves by who asks.
+enum Shows<'a> {
+    /// A node, by its certificate: the handshake has proven it.
+    Node(u16),
+    /// What is on record.
+    Proof(Shown<'a>),
+}
+
+fn shows(headers: &HeaderMap, peer: Option<Peer>) -> Result<Shows<'_>, Problem> {
+    // A program that shows a token means that, whatever certificate it has.
+    if let Some(token) = bearer(headers) {
+        return Ok(Shows::Proof(Shown::Token(token?)));
+    }
+    if let Some(node) = peer.and_then(|peer| peer.node) {
+        return Ok(Shows::Node(node));
+    }
+    let session = session(headers).map(|session| Shows::Proof(Shown::Session(session)));
+    session.ok_or_else(|| {
+        Problem::new(
+            ProblemKind::Unauthenticated,
+            "who asks is not known",
+        )
+        .hint("log in, or bring a token: `holdfast token create` makes one; the command line takes it from HOLDFAST_TOKEN")
+    })
+}
+
 async fn who(
     identities: &dyn Identities,
     head: &Parts,
     peer: Option<Peer>,
 ) -> Result<Caller, Problem> {
-    // A program that shows a token means that, whatever certificate it has.
-    if let Some(token) = bearer(&head.headers) {
-        return identities.who(Shown::Token(token?)).await;
-    }
-    if let Some(node) = peer.and_then(|peer| peer.node) {
-        return Ok(Caller::node(node));
-    }
-    let Some(session) = session(&head.headers) else {
-        return Err(Problem::new(
-            ProblemKind::Unauthenticated,
-            "who asks is not known",
-        )
-        .hint("log in, or bring a token: `holdfast token create` makes one; the command line takes it from HOLDFAST_TOKEN"));
+    let shown = match shows(&head.headers, peer)? {
+        Shows::Node(node) => return Ok(Caller::node(node)),
+        Shows::Proof(shown) => shown,
     };
-    if !is_read(&head.method) && !is_of_our_page(&head.headers) {
+    let is_session = matches!(shown, Shown::Session(_));
+    if is_session && !is_read(&head.method) && !is_of_our_page(&head.headers) {
         return Err(Problem::new(
             ProblemKind::Forbidden,
             "a change with a login must come from the console's own pages",
         )
         .hint("programs use a token"));
     }
-    identities.who(Shown::Session(session)).await
+    identities.who(shown).await
 }
 
 const fn is_read(method: &Method) -> bool {

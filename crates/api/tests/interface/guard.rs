@@ -17,6 +17,8 @@ use super::*;
 #[derive(Default)]
 struct Known {
     noted: Mutex<Vec<AuditEntry>>,
+    /// What is nobody's any more, or may less: instead of what its name says.
+    changed: Mutex<Option<Result<Role, ProblemKind>>>,
 }
 
 fn refuse<T>(kind: ProblemKind) -> Answer<'static, T> {
@@ -58,9 +60,14 @@ impl Identities for Known {
             Shown::Session("hfs_ada") => Some(ada()),
             Shown::Session(_) => None,
         };
-        match caller {
-            Some(caller) => Box::pin(async move { Ok(caller) }),
-            None => refuse(ProblemKind::Unauthenticated),
+        let changed = *self.changed.lock().unwrap();
+        match (caller, changed) {
+            (Some(_), Some(Err(kind))) => refuse(kind),
+            (Some(caller), Some(Ok(role))) => {
+                Box::pin(async move { Ok(Caller { role, ..caller }) })
+            }
+            (Some(caller), None) => Box::pin(async move { Ok(caller) }),
+            (None, _) => refuse(ProblemKind::Unauthenticated),
         }
     }
 
@@ -463,4 +470,29 @@ async fn a_change_is_put_down_whether_or_not_somebody_waits_for_its_answer() {
     let told: Vec<_> = noted.iter().map(|it| (&*it.path, &*it.who)).collect();
     let who = "token administrator-everything (7)";
     assert_eq!(told, [("/api/v1/users", who)]);
+}
+
+#[tokio::test]
+async fn a_stream_of_events_ends_with_what_was_shown_for_it() {
+    for why in [ProblemKind::Unauthenticated, ProblemKind::Unavailable] {
+        let (url, api, known) = guarded(None).await;
+        *api.tellers.lock().unwrap() = Some(Vec::new());
+        let address = url.to_string().replace("http://", "");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = "GET /api/v1/events HTTP/1.1\r\nHost: here\r\n\
+            Connection: close\r\nCookie: __Host-holdfast=hfs_ada\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut told = Vec::new();
+        // It is asked about at least once, and goes on.
+        let ended = stream.read_to_end(&mut told);
+        let early = tokio::time::timeout(Duration::from_secs(3), ended).await;
+        assert!(early.is_err(), "{}", String::from_utf8_lossy(&told));
+        *known.changed.lock().unwrap() = Some(Err(why));
+        let ended = stream.read_to_end(&mut told);
+        let ended = tokio::time::timeout(Duration::from_secs(4), ended).await;
+        ended.expect("it has ended").unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.ends_with("0\r\n\r\n"), "it is whole: {told}");
+        assert!(api.tellers.lock().unwrap().as_ref().unwrap()[0].is_over());
+    }
 }
