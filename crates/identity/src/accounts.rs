@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a user, a token is there once;
-//! - a token does no more than who made it could, and ends;
+//! - a token does no more than who made it may now, and ends: with its time, and with who made it;
 //! - an enabled administrator is left, if there was one.
 
 use alloc::string::String;
@@ -151,13 +151,41 @@ impl AccountsRecord {
     #[must_use]
     pub fn caller_of(&self, id: &str, secret: &str, now_ms: u64) -> Option<Caller> {
         let token = self.token(id)?;
-        let holds = token.proof.is_of(secret) && now_ms < token.expires_ms;
-        holds.then(|| Caller {
+        if !token.proof.is_of(secret) {
+            return None;
+        }
+        Some(Caller {
             who: Who::Token(token.id.clone(), token.label.clone()),
-            role: token.role,
+            role: self.role_of(token, now_ms)?,
             scope: token.scope,
             expires_ms: Some(token.expires_ms),
         })
+    }
+
+    /// What a token's holder may now: no more than who made it may, and who made that one's token, and so on. None if it has
+    /// ended, or one of these has, or is disabled.
+    #[must_use]
+    pub fn role_of(&self, token: &TokenRecord, now_ms: u64) -> Option<Role> {
+        let mut token = token;
+        let mut role = token.role;
+        // A record in which tokens make each other in a circle lets nobody in.
+        for _ in 0..TOKENS_MAX {
+            role = role.min(token.role);
+            if now_ms >= token.expires_ms {
+                return None;
+            }
+            match Maker::of(&token.created_by) {
+                Maker::User(name) => {
+                    let user = self.user(name).filter(|user| !user.disabled)?;
+                    // Another one of the same name has not made it.
+                    let is_maker = user.created_ms <= token.created_ms;
+                    return is_maker.then_some(role.min(user.role));
+                }
+                Maker::Token(id) => token = self.token(id)?,
+                Maker::Other => return Some(role),
+            }
+        }
+        None
     }
 
     /// Adds a user.
@@ -202,7 +230,7 @@ impl AccountsRecord {
         Ok(())
     }
 
-    /// Removes a user. Tokens that this one made hold on: they are others' programs.
+    /// Removes a user, and the tokens that this one made.
     ///
     /// # Errors
     /// [`AccountError::NoSuchUser`], [`AccountError::LastAdministrator`].
@@ -213,10 +241,20 @@ impl AccountsRecord {
             return Err(AccountError::LastAdministrator);
         }
         self.users.remove(place);
+        self.remove_tokens_of(&Maker::User(name));
         Ok(())
     }
 
-    /// Adds a token that `maker` wants; those that have expired go.
+    /// Removes what that one made, and what was made by it in turn.
+    fn remove_tokens_of(&mut self, maker: &Maker<'_>) {
+        let made = |token: &TokenRecord| Maker::of(&token.created_by) == *maker;
+        while let Some(place) = self.tokens.iter().position(made) {
+            let token = self.tokens.remove(place);
+            self.remove_tokens_of(&Maker::Token(&token.id));
+        }
+    }
+
+    /// Adds a token that `maker` wants; those that have expired go. One that a token makes ends with that one.
     ///
     /// # Errors
     /// [`AccountError::MoreThanMaker`], [`AccountError::Lifetime`], [`AccountError::Full`].
@@ -238,6 +276,19 @@ impl AccountsRecord {
         if self.tokens.len() >= TOKENS_MAX {
             return Err(AccountError::Full);
         }
+        let expires_ms = now_ms.saturating_add(lifetime.as_millis() as u64);
+        let (created_ms, expires_ms) = match &maker.who {
+            // Another node's clock, by which the user was made, may be ahead.
+            Who::User(name, _) => {
+                let user = self.user(name.as_str()).ok_or(AccountError::NoSuchUser)?;
+                (now_ms.max(user.created_ms), expires_ms)
+            }
+            Who::Token(id, _) => {
+                let token = self.token(id).ok_or(AccountError::NoSuchToken)?;
+                (now_ms, expires_ms.min(token.expires_ms))
+            }
+            _ => (now_ms, expires_ms),
+        };
         let record = TokenRecord {
             id: drawn.id.clone(),
             label,
@@ -245,15 +296,15 @@ impl AccountsRecord {
             role,
             scope,
             created_by: alloc::format!("{}", maker.who),
-            created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(lifetime.as_millis() as u64),
+            created_ms,
+            expires_ms,
         };
         let place = self.tokens.partition_point(|token| token.id < record.id);
         self.tokens.insert(place, record);
         Ok(&self.tokens[place])
     }
 
-    /// Removes a token.
+    /// Removes a token, and those that were made by it.
     ///
     /// # Errors
     /// [`AccountError::NoSuchToken`].
@@ -261,6 +312,7 @@ impl AccountsRecord {
         let place = self.tokens.iter().position(|token| token.id == id);
         let place = place.ok_or(AccountError::NoSuchToken)?;
         self.tokens.remove(place);
+        self.remove_tokens_of(&Maker::Token(id));
         Ok(())
     }
 
@@ -269,6 +321,32 @@ impl AccountsRecord {
         let mut administrators = self.users.iter().filter(administers);
         let first = administrators.next();
         first.is_some_and(|user| user.name.as_str() == name) && administrators.next().is_none()
+    }
+}
+
+/// Who has made a token, by what is on record of that: [`Who`], as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Maker<'a> {
+    /// A user of this cluster, by name.
+    User(&'a str),
+    /// A token, by its id.
+    Token(&'a str),
+    /// A node, whose key is root's on its machine; or somebody of whom nothing is on record here.
+    Other,
+}
+
+impl<'a> Maker<'a> {
+    fn of(created_by: &'a str) -> Self {
+        if let Some(name) = created_by.strip_prefix("user ") {
+            // Who has logged in elsewhere has no such name.
+            return match name.parse::<UserName>() {
+                Ok(_) => Self::User(name),
+                Err(_) => Self::Other,
+            };
+        }
+        let token = created_by.strip_prefix("token ");
+        let token = token.and_then(|token| token.strip_suffix(')')?.rsplit_once('('));
+        token.map_or(Self::Other, |(_, id)| Self::Token(id))
     }
 }
 
@@ -375,6 +453,108 @@ mod tests {
         assert_eq!(accounts.revoke_token(id), Err(AccountError::NoSuchToken));
     }
 
+    fn made_by(accounts: &mut AccountsRecord, number: u8, maker: &Caller) -> (String, String) {
+        let drawn = drawn(number);
+        let wanted = wanted(maker.role, Scope::Everything);
+        accounts.add_token(&drawn, wanted, maker, 1000).unwrap();
+        let (id, secret) = Proof::taken_apart(ProofKind::Token, &drawn.text).unwrap();
+        (id.into(), secret.into())
+    }
+
+    #[test]
+    fn a_token_does_what_its_maker_may_now() {
+        let mut accounts = AccountsRecord::default();
+        accounts.add_user(user("ada", Role::Administrator)).unwrap();
+        accounts.add_user(user("bob", Role::Administrator)).unwrap();
+        let bob = Caller {
+            who: Who::User("bob".parse().unwrap(), "s".into()),
+            ..Caller::node(0)
+        };
+        let (id, secret) = made_by(&mut accounts, 1, &bob);
+        let program = accounts.caller_of(&id, &secret, 1001).unwrap();
+        assert_eq!(program.role, Role::Administrator);
+        // It makes one in turn.
+        let (next, next_secret) = made_by(&mut accounts, 2, &program);
+        let role = |accounts: &AccountsRecord| {
+            let caller = accounts.caller_of(&next, &next_secret, 1001);
+            caller.map(|caller| caller.role)
+        };
+        assert_eq!(role(&accounts), Some(Role::Administrator));
+        let change = UserChange {
+            role: Some(Role::Viewer),
+            ..UserChange::default()
+        };
+        accounts.change_user("bob", change, 5).unwrap();
+        assert_eq!(role(&accounts), Some(Role::Viewer));
+        let change = |disabled| UserChange {
+            disabled: Some(disabled),
+            ..UserChange::default()
+        };
+        accounts.change_user("bob", change(true), 5).unwrap();
+        assert_eq!(role(&accounts), None);
+        accounts.change_user("bob", change(false), 5).unwrap();
+        assert_eq!(role(&accounts), Some(Role::Viewer));
+        let (others, others_secret) = made_by(&mut accounts, 3, &Caller::node(1));
+        accounts.remove_user("bob").unwrap();
+        assert_eq!(role(&accounts), None);
+        assert_eq!(accounts.tokens.len(), 1, "{:?}", accounts.tokens);
+        assert!(accounts.caller_of(&others, &others_secret, 1001).is_some());
+    }
+
+    #[test]
+    fn another_user_of_the_same_name_has_not_made_the_token() {
+        let mut accounts = AccountsRecord::default();
+        accounts.add_user(user("bob", Role::Viewer)).unwrap();
+        let bob = Caller {
+            who: Who::User("bob".parse().unwrap(), "s".into()),
+            role: Role::Viewer,
+            ..Caller::node(0)
+        };
+        let (id, secret) = made_by(&mut accounts, 1, &bob);
+        // A version that left tokens where they were removed one, and made the other.
+        accounts.users[0].created_ms = 1001;
+        assert_eq!(accounts.caller_of(&id, &secret, 1002), None);
+        // One that is made while that clock is ahead is known.
+        let (id, secret) = made_by(&mut accounts, 2, &bob);
+        assert!(accounts.caller_of(&id, &secret, 1002).is_some());
+        accounts.users.clear();
+        let made = accounts.add_token(
+            &drawn(3),
+            wanted(Role::Viewer, Scope::Everything),
+            &bob,
+            1000,
+        );
+        assert_eq!(made, Err(AccountError::NoSuchUser));
+    }
+
+    #[test]
+    fn what_a_token_has_made_ends_with_it() {
+        let mut accounts = AccountsRecord::default();
+        let (id, secret) = made_by(&mut accounts, 1, &Caller::node(1));
+        let mut program = accounts.caller_of(&id, &secret, 1001).unwrap();
+        // What it is called cannot be taken for what it is.
+        program.who = Who::Token(id.clone(), "user (ada)".parse().unwrap());
+        let (next, next_secret) = made_by(&mut accounts, 2, &program);
+        let drawn = drawn(3);
+        let (label, role, scope, _) = wanted(Role::Viewer, Scope::Everything);
+        let longer = (label, role, scope, Duration::from_secs(100_000));
+        let ends = accounts.add_token(&drawn, longer, &program, 1000).unwrap();
+        assert_eq!(ends.expires_ms, 3_601_000);
+        assert!(accounts.caller_of(&next, &next_secret, 1001).is_some());
+        accounts.revoke_token(&id).unwrap();
+        assert_eq!(accounts.tokens, []);
+    }
+
+    #[test]
+    fn tokens_that_make_each_other_let_nobody_in() {
+        let mut accounts = AccountsRecord::default();
+        let (id, secret) = made_by(&mut accounts, 1, &Caller::node(1));
+        accounts.tokens[0].created_by = alloc::format!("token x ({id})");
+        assert_eq!(accounts.caller_of(&id, &secret, 1001), None);
+        accounts.tokens[0].created_by = "user oidc:bob (0-1)".into();
+        assert!(accounts.caller_of(&id, &secret, 1001).is_some());
+    }
+
     #[test]
     fn nobody_gives_what_he_does_not_have() {
         let mut accounts = AccountsRecord::default();
@@ -424,10 +604,7 @@ mod tests {
             accounts.add_user(more).unwrap();
         }
         assert_eq!(accounts.add_user(one), Err(AccountError::Full));
-        let maker = Caller {
-            who: Who::Token("0".repeat(16), "ä".repeat(64).parse().unwrap()),
-            ..Caller::node(1)
-        };
+        let maker = Caller::node(1);
         for number in 0..TOKENS_MAX {
             let mut random = [0; 40];
             random[0] = number as u8;
@@ -450,6 +627,10 @@ mod tests {
             1 << 60,
         );
         assert_eq!(full, Err(AccountError::Full));
+        for token in &mut accounts.tokens {
+            let longest = Who::Token("0".repeat(16), "ä".repeat(64).parse().unwrap());
+            token.created_by = longest.to_string();
+        }
         let bytes = accounts.encode();
         assert!(
             bytes.len() < holdfast_model::metadata::VALUE_LENGTH_MAX * 3 / 4,
