@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - nobody is let in for want of an answer: before the metadata has answered once, nobody is known;
-//! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers here;
+//! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers here, and for
+//!   [`BELIEVED`] at most while it does not;
 //! - what metadata that has gone back says is not believed;
 //! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds.
 
@@ -37,6 +38,10 @@ const FRESH: Duration = Duration::from_secs(1);
 const READ_PAUSE: Duration = Duration::from_millis(20);
 /// How long the metadata may take to say whether it is still so: longer, and what is known is believed.
 const READ_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long what is known is believed while the metadata does not answer. An election, a restart or a machine that boots takes
+/// less, and administrators are to see meanwhile what is left; somebody whose token was revoked because it is in strange hands
+/// is not to go on for longer at a node that is cut off. Who is root on its machine gets in without the metadata.
+const BELIEVED: Duration = Duration::from_secs(5 * 60);
 /// Passwords that are hashed at a time.
 const HASHED_MAX: usize = 2;
 /// Tries that wait for that.
@@ -53,7 +58,7 @@ pub struct Accounts {
     hashing: Arc<Semaphore>,
     waiting: Semaphore,
     begun: Instant,
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<(Arc<Known>, Instant)>>,
     /// Held by whoever asks the metadata: when that was last done.
     asked: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -134,38 +139,40 @@ impl Accounts {
         let mut asked = self.asked.lock().await;
         let last = self.last();
         let is_fresh = asked.is_some_and(|asked| asked > moment);
-        if let Some(known) = last.clone().filter(|_| is_fresh) {
-            return Ok(known);
+        if let Some((known, answered)) = last.clone().filter(|_| is_fresh) {
+            return believed(known, answered);
         }
         if let Some(asked) = *asked {
             tokio::time::sleep_until(asked + READ_PAUSE).await;
         }
         let begun = Instant::now();
-        let read = timeout(READ_TIME_MAX, self.read(last.clone())).await;
+        let known = last.clone().map(|(known, _)| known);
+        let read = timeout(READ_TIME_MAX, self.read(known)).await;
         *asked = Some(begun);
         match (read, last) {
             (Ok(Ok(known)), _) => {
-                self.learn(&known);
+                self.learn(&known, begun);
                 Ok(known)
             }
-            (Ok(Err(problem)), Some(known)) => {
+            (Ok(Err(problem)), Some((known, answered))) => {
                 tracing::debug!(%problem, "users and tokens are those that were known");
-                Ok(known)
+                believed(known, answered)
             }
-            (Err(_), Some(known)) => Ok(known),
+            (Err(_), Some((known, answered))) => believed(known, answered),
             (Ok(Err(problem)), None) => Err(problem),
             (Err(_), None) => Err(problem::unread(MetadataError::Unavailable)),
         }
     }
 
-    fn last(&self) -> Option<Arc<Known>> {
+    /// What is known, and when the metadata was last asked for it with an answer.
+    fn last(&self) -> Option<(Arc<Known>, Instant)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }
 
-    fn learn(&self, known: &Arc<Known>) {
+    fn learn(&self, known: &Arc<Known>, asked: Instant) {
         let mut last = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(Arc::clone(known));
+        *last = Some((Arc::clone(known), asked));
     }
 
     /// What the metadata holds; if that is what is known, without telling it again.
@@ -199,7 +206,7 @@ impl Accounts {
     ) -> Result<T, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
             self.controller.may_change(Change::Other).await?;
-            let seen = self.read(self.last()).await?;
+            let seen = self.read(self.last().map(|(known, _)| known)).await?;
             let mut next = (*seen).clone();
             let done = apply(&mut next.accounts, &mut next.sessions).map_err(refused)?;
             let changed = [
@@ -219,10 +226,11 @@ impl Accounts {
             };
             let outcome = self.controller.desk.transact(transaction).await;
             if outcome.map_err(problem::metadata)?.succeeded {
-                let read = self.read(self.last()).await;
+                let asked = Instant::now();
+                let read = self.read(self.last().map(|(known, _)| known)).await;
                 // What is known otherwise is a second old at most.
                 if let Ok(known) = read {
-                    self.learn(&known);
+                    self.learn(&known, asked);
                 }
                 return Ok(done);
             }
@@ -308,6 +316,18 @@ impl Accounts {
     fn now(&self) -> holdfast_stdx::Instant {
         holdfast_stdx::Instant::ZERO + self.begun.elapsed()
     }
+}
+
+/// What is known, unless it may be other by now.
+fn believed(known: Arc<Known>, answered: Instant) -> Result<Arc<Known>, Problem> {
+    if answered.elapsed() < BELIEVED {
+        return Ok(known);
+    }
+    let detail = "the metadata has not answered this node for more than five minutes: whose tokens and logins still hold is not known";
+    Err(Problem::new(ProblemKind::Unavailable, detail).hint(
+        "ask another node (`--api`); on this node's machine, as root, `--credentials` shows the node's certificate, which needs no \
+         metadata: `holdfast status --explain --credentials DIRECTORY` tells what is waited for",
+    ))
 }
 
 /// Whose addresses count as one: with IPv6 a host has a whole /64 of them (RFC 6177).

@@ -322,6 +322,28 @@ async fn who_was_known_is_known_while_the_metadata_is_away_and_nobody_else_is() 
     // What was revoked meanwhile is revoked when it is back.
     elsewhere.revoke_token(&made.token.id).await.unwrap();
     *away.store.lock().unwrap() = requests;
+    // For five minutes, not for ever: who was revoked elsewhere might go on here.
+    let pass = async |seconds| {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        tokio::time::resume();
+    };
+    pass(290).await;
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_ok());
+    pass(10).await;
+    for _ in 0..2 {
+        let late = here.who(Shown::Token(&made.secret.0)).await.unwrap_err();
+        assert_eq!(late.kind, ProblemKind::Unavailable);
+        let hint = late.hint.unwrap();
+        assert!(hint.contains("--credentials"), "{hint}");
+    }
+    let late = here.log_in(login("ada", PASSWORD), HERE).await;
+    assert_eq!(late.err().unwrap().kind, ProblemKind::Unavailable);
+    // It answers again.
+    *away.store.lock().unwrap() = requests.clone();
+    pass(1).await;
+    assert!(here.who(Shown::Token(&made.secret.0)).await.is_ok());
+    away.store.lock().unwrap().take();
     tokio::time::sleep(STALE).await;
     assert!(here.who(Shown::Token(&made.secret.0)).await.is_err());
 }
