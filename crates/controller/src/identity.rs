@@ -286,7 +286,7 @@ impl Accounts {
         self.admit(user, &from)?;
         let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
         if is_one {
-            throttle.succeeded(user);
+            throttle.succeeded(user, &from, self.now());
         } else {
             throttle.failed(user, &from, self.now());
         }
@@ -296,7 +296,7 @@ impl Accounts {
     /// A user has another password: those that were tried before count for nothing.
     fn forgive(&self, user: &str) {
         let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
-        throttle.succeeded(user);
+        throttle.forgive(user);
     }
 
     fn admit(&self, user: &str, from: &str) -> Result<(), Problem> {
