@@ -22,11 +22,17 @@ static KEYS: Mutex<Option<Keys>> = Mutex::new(None);
 
 /// By what a cluster is reached that has TLS.
 #[derive(Clone, Debug)]
-pub(crate) struct Keys {
-    /// The authority's certificate, a file.
-    pub(crate) ca: String,
-    /// A token.
-    pub(crate) token: String,
+pub(crate) enum Keys {
+    /// The authority's certificate, a file, and a token.
+    Token { ca: String, token: String },
+    /// A machine's credentials, a directory.
+    Machine(String),
+}
+
+impl Keys {
+    pub(crate) fn of_machine(directory: &str) -> Self {
+        Self::Machine(directory.to_owned())
+    }
 }
 
 /// From now on commands trust this authority and show this token; or none.
@@ -44,9 +50,15 @@ fn equip_with(keys: Option<&Keys>, command: &mut Command) {
     for name in ["API", "TOKEN", "CA", "CREDENTIALS"] {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
-    if let Some(keys) = keys {
-        command.env("HOLDFAST_CA", &keys.ca);
-        command.env("HOLDFAST_TOKEN", &keys.token);
+    match keys {
+        Some(Keys::Token { ca, token }) => {
+            command.env("HOLDFAST_CA", ca);
+            command.env("HOLDFAST_TOKEN", token);
+        }
+        Some(Keys::Machine(directory)) => {
+            command.env("HOLDFAST_CREDENTIALS", directory);
+        }
+        None => {}
     }
 }
 

@@ -251,7 +251,7 @@ impl Demo {
     pub fn refresh(&mut self) -> Result<()> {
         self.file = DemoFile::read(&self.path("demo.json"))?;
         let keys = self.file.ca.clone().zip(self.file.token.clone());
-        cli::show(keys.map(|(ca, token)| Keys { ca, token }));
+        cli::show(keys.map(|(ca, token)| Keys::Token { ca, token }));
         ensure!(
             self.file.nodes.len() == usize::from(self.options.nodes),
             "every node is named"

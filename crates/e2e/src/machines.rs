@@ -6,6 +6,8 @@
 //! - when [`Machines`] is dropped, everything that it started has ended; if the test fails, its logs are
 //!   printed and its directory is kept.
 
+pub mod tls;
+
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -66,6 +68,8 @@ pub struct Machines {
     /// None: they are addresses of this machine.
     network: Option<Network>,
     ports: Ports,
+    /// With TLS everywhere.
+    has_tls: bool,
     scratch: Option<TempDir>,
     running: [Option<Child>; 3],
     failed: bool,
@@ -77,7 +81,7 @@ pub struct Machines {
 /// # Panics
 /// If they do not start, or `body` fails.
 pub fn on_machines(roles: [Role; 3], body: impl FnOnce(&mut Machines) -> Result<()>) {
-    let machines = Machines::prepare(roles, None);
+    let machines = Machines::prepare(roles, None, false);
     use_machines(machines.expect("a place for the machines"), body);
 }
 
@@ -88,7 +92,7 @@ pub fn on_machines(roles: [Role; 3], body: impl FnOnce(&mut Machines) -> Result<
 /// If this is no world of one's own, they do not start, or `body` fails.
 pub fn on_network(body: impl FnOnce(&mut Machines) -> Result<()>) {
     let machines = Network::new(3).and_then(|network| {
-        let machines = Machines::prepare([Role::Node; 3], Some(network))?;
+        let machines = Machines::prepare([Role::Node; 3], Some(network), false)?;
         for place in 0..3 {
             world::mount_memory(&machines.directory(place), DIRECTORY_BYTES)?;
         }
@@ -115,13 +119,14 @@ fn use_machines(mut machines: Machines, body: impl FnOnce(&mut Machines) -> Resu
 }
 
 impl Machines {
-    fn prepare(roles: [Role; 3], network: Option<Network>) -> Result<Self> {
+    fn prepare(roles: [Role; 3], network: Option<Network>, has_tls: bool) -> Result<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let machines = Self {
             roles,
             hosts: [1, 2, 3],
             network,
             ports: ports::free(1)?,
+            has_tls,
             scratch: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
             running: [None, None, None],
             failed: false,
@@ -131,6 +136,7 @@ impl Machines {
             fs::create_dir(machines.directory(place))?;
             fs::write(machines.config(place), machines.file(place))?;
         }
+        machines.give_credentials()?;
         Ok(machines)
     }
 
@@ -198,14 +204,15 @@ impl Machines {
         );
         let head =
             format!("cluster = \"{CLUSTER}\"\nname = \"{name}\"\ndirectory = \"{directory}\"\n");
+        let security = self.security();
         match self.roles[place] {
-            Role::Witness => format!("{head}{etcd}"),
+            Role::Witness => format!("{head}{etcd}{security}"),
             Role::Node => format!(
                 "{head}node = {number}\n{etcd}\
                  [portal]\nlisten = \"{address}:{portal}\"\n\
                  [peers]\nlisten = \"{address}:{peers}\"\n\
                  [api]\nlisten = \"{address}:{api}\"\n\
-                 [security]\noff = true\n\
+                 {security}\
                  [[devices]]\npath = \"{device}\"\nfile_bytes = {DEVICE_BYTES}\n",
                 peers = api + 100,
                 device = self.device(place).display(),
@@ -457,14 +464,8 @@ impl Machines {
     /// URL of a node's API.
     #[must_use]
     pub fn api(&self, place: usize) -> String {
-        format!("http://{}:{}", self.address(place), self.ports.api)
-    }
-
-    /// URL of a machine's etcd.
-    #[must_use]
-    pub fn etcd_url(&self, place: usize) -> String {
-        let port = self.ports.api + ETCD_OFFSET;
-        format!("http://{}", SocketAddr::new(self.address(place), port))
+        let scheme = self.scheme();
+        format!("{scheme}://{}:{}", self.address(place), self.ports.api)
     }
 
     /// The portals of the nodes.

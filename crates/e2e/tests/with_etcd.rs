@@ -2,12 +2,16 @@
 //! its machines.
 
 use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::host::{Host, HostLoad};
+use holdfast_e2e::machines::tls::on_machines_with_tls;
 use holdfast_e2e::machines::{Machines, Role, on_machines};
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{binary, cli};
@@ -252,5 +256,75 @@ fn two_nodes_and_a_witness_go_on_without_any_one() {
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)?;
         machines.stop(2)
+    });
+}
+
+/// What is asked of etcd, by Debian's own tool, with the credentials of a machine or with none.
+fn asks_etcd(machines: &Machines, place: usize, url: &str, own: Option<&Path>) -> Result<bool> {
+    let mut command = Command::new("etcdctl");
+    command.args(["--endpoints", url, "--command-timeout", "5s"]);
+    if url.starts_with("https://") {
+        command
+            .arg("--cacert")
+            .arg(machines.credentials(place).join("authority.pem"));
+    }
+    if let Some(own) = own {
+        command.arg("--cert").arg(own.join("node.pem"));
+        command.arg("--key").arg(own.join("node.key"));
+    }
+    let asked = command.args(["get", "", "--prefix", "--limit", "1", "--keys-only"]);
+    Ok(asked.output()?.status.success())
+}
+
+/// Two nodes and a witness, with TLS between everybody: who has no certificate of the cluster is let in nowhere, and the loss
+/// of one of them is what it is without TLS.
+#[test]
+fn members_of_etcd_with_tls_let_in_nobody_else() {
+    on_machines_with_tls([Role::Node, Role::Node, Role::Witness], |machines| {
+        let host = volume(machines, 2, "mirror2")?;
+        let load = host.load(host.ledger(4), load_config());
+        load.wait_for(300)?;
+        let strange = machines.scratch().join("strange");
+        let directory = strange.to_str().context("a path of a test is UTF-8")?;
+        let cluster = "5eed0000000000000000000000000003";
+        cli::done(&["security", "found", "--directory", directory, "--cluster", cluster])?;
+        let other = machines.scratch().join("strange-1");
+        let out = other.to_str().context("a path of a test is UTF-8")?;
+        let issue = ["security", "issue", "--directory", directory, "--node", "1", "--name", "m1"];
+        cli::done(&[&issue[..], &["--address", "127.0.0.1", "--out", out]].concat())?;
+        for place in 0..3 {
+            let url = machines.etcd_url(place);
+            ensure!(url.starts_with("https://"), "it has TLS");
+            let own = machines.credentials(place);
+            ensure!(asks_etcd(machines, place, &url, Some(&own))?, "its own is let in");
+            ensure!(!asks_etcd(machines, place, &url, None)?, "who shows nothing is not");
+            ensure!(!asks_etcd(machines, place, &url, Some(&other))?, "nor a stranger");
+            let plain = url.replacen("https://", "http://", 1);
+            ensure!(!asks_etcd(machines, place, &plain, None)?, "nor one in the clear");
+            let peers = machines.etcd_peers(place);
+            let mut stream = TcpStream::connect(peers)?;
+            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            stream.write_all(b"GET /members HTTP/1.0\r\n\r\n")?;
+            let mut answer = Vec::new();
+            // How it ends is of no matter.
+            let _ = stream.read_to_end(&mut answer);
+            let answer = String::from_utf8_lossy(&answer);
+            ensure!(!answer.contains("peerURLs"), "peers are told: {answer}");
+        }
+        // The second time a node goes, the witness is the one who came back.
+        for lost in [2, 1] {
+            lose(machines, &load, lost)?;
+            let size = format!("{}GiB", 4 - lost);
+            let grow = ["volume", "grow", "data", &size];
+            let _: Value = cli::json(&machines.api(0), &grow)?;
+            machines.start(lost)?;
+            machines.wait_for_etcd(lost)?;
+            machines.wait_for_nodes(0, 2)?;
+            machines.wait_until_whole(0, "data", 2)?;
+        }
+        wait_for_members(machines, 3, "healthy")?;
+        let (_, mut ledger) = load.stop()?;
+        host.wait_for_all_paths()?;
+        host.verify(&mut ledger)
     });
 }

@@ -287,6 +287,12 @@ pub enum Invalid {
     /// The section of etcd makes no sense.
     #[error(transparent)]
     Etcd(#[from] InvalidEtcd),
+    /// What TLS to the machines' own etcd needs cannot be used.
+    #[error("security: {error}")]
+    Credentials {
+        /// What is wrong with it.
+        error: String,
+    },
     /// No device, or too many.
     #[error("devices: there are {0}, a node has 1 to {DEVICES_MAX}")]
     DeviceCount(usize),
@@ -409,7 +415,7 @@ impl NodeConfig {
         }
         if let Some(section) = &self.etcd {
             section.check()?;
-            return Ok(MetadataSource::Etcd(section.endpoints(&self.name)));
+            return Ok(MetadataSource::Etcd(section.endpoints(&self.name, self.etcd_tls().is_on())));
         }
         let endpoints = etcd.iter().map(|endpoint| endpoint.parse());
         Ok(MetadataSource::Etcd(endpoints.collect::<Result<_, _>>()?))

@@ -39,6 +39,16 @@ pub enum NodeError {
         /// Where they are to be.
         directory: PathBuf,
     },
+    /// A witness has none.
+    #[error(
+        "there are no credentials in {}, and without them a witness does not start\n\n\
+         hint: `holdfast security issue --config FILE --witness WITNESS_FILE --out DIR` makes them on the machine of a node; copy them \
+         here; where the nodes have no TLS, say so in this machine's file as in theirs: off = true in the section [security]", directory.display()
+    )]
+    NoWitnessCredentials {
+        /// Where they are to be.
+        directory: PathBuf,
+    },
     /// Its credentials cannot be used.
     #[error("security: {0}")]
     Credentials(CredentialsError),

@@ -14,6 +14,7 @@
 mod beginning;
 mod others;
 mod supervisor;
+mod tls;
 mod trouble;
 mod waiting;
 
@@ -26,6 +27,7 @@ use std::process::{Command, Stdio};
 
 use holdfast_metadata::etcd::EtcdEndpoint;
 use holdfast_model::ClusterId;
+use holdfast_tls::CredentialsError;
 
 use crate::config::etcd::{EtcdSection, InvalidEtcd};
 use crate::directory::remove_if_there;
@@ -34,6 +36,7 @@ use crate::process::Process;
 use self::beginning::{Beginning, Own};
 
 pub use self::supervisor::Supervisor;
+pub use self::tls::MemberTls;
 
 /// What etcd keeps, in the directory that is given to it.
 pub const DATA_DIRECTORY: &str = "data";
@@ -41,6 +44,8 @@ pub const DATA_DIRECTORY: &str = "data";
 const LOGS_OF_ITS_OWN: &str = "member/wal";
 /// The file by which an operator says that members that are silent have nothing.
 const CONSENT_FILE: &str = "new";
+/// The file that says that the other members reach this one over TLS: that is in etcd's data, which only etcd reads.
+const TLS_FILE: &str = "tls";
 /// The options that etcd heeds only while it has no data: they are no part of what it is.
 const OF_THE_BEGINNING: [&str; 2] = ["--initial-cluster=", "--initial-cluster-state="];
 /// The file that names the process.
@@ -82,6 +87,7 @@ pub struct Plan {
     /// The members of the list, as etcd wants them told.
     initial: String,
     others: Vec<OtherMember>,
+    tls: MemberTls,
 }
 
 /// Where another member is.
@@ -153,6 +159,26 @@ pub enum EtcdStartError {
     /// The directory's path is not UTF-8.
     #[error("{} is not UTF-8: keep etcd elsewhere", .0.display())]
     Path(PathBuf),
+    /// What TLS needs cannot be used.
+    #[error("credentials of etcd's member: {0}")]
+    Credentials(CredentialsError),
+    /// The same, and it is not known why.
+    #[error("what is in {} is no use for TLS to etcd", .0.display())]
+    Unfit(PathBuf),
+    /// It is to have TLS, and the other members reach it without.
+    #[error(
+        "etcd's member here has no TLS yet: the others reach it without\n\n\
+         hint: to go on so for now, say `plain = true` in the section [etcd] of this machine's file; to turn TLS on, one machine after \
+         the other: docs/upgrade.md (TLS between members of etcd), which ends here with: touch {}", .0.display()
+    )]
+    StillPlain(PathBuf),
+    /// It is to have none, and the other members reach it with TLS.
+    #[error(
+        "etcd's member here has TLS, and is to run without: the others would not reach it\n\n\
+         hint: take `plain = true` out of the section [etcd] (or `off = true` out of [security]) of this machine's file; where the \
+         others were told by `etcdctl member update` that it has none: rm {}", .0.display()
+    )]
+    HasTls(PathBuf),
 }
 
 fn quoted(endpoints: &[EtcdEndpoint]) -> String {
@@ -170,6 +196,7 @@ impl Plan {
         cluster: ClusterId,
         name: &str,
         directory: &Path,
+        tls: &MemberTls,
     ) -> Result<Self, EtcdStartError> {
         section.check()?;
         let (member, own) = section.required(name)?;
@@ -179,7 +206,8 @@ impl Plan {
         };
         fs::metadata(&program).map_err(Self::refused("start", &program))?;
         let (client, peer) = (section.client_port, section.peer_port);
-        let url = |address: IpAddr, port| format!("http://{}", SocketAddr::new(address, port));
+        let scheme = tls.scheme();
+        let url = |address: IpAddr, port| format!("{scheme}://{}", SocketAddr::new(address, port));
         let members = section.members.iter();
         let members = members.map(|(name, it)| format!("{name}={}", url(*it, peer)));
         let initial = members.collect::<Vec<_>>().join(",");
@@ -193,6 +221,8 @@ impl Plan {
         let mark = data_option(directory);
         let mark = mark.ok_or_else(|| EtcdStartError::Path(directory.to_owned()))?;
         let options = options(member, &client_url, &peer_url, cluster);
+        let of_tls = tls.options().map_err(EtcdStartError::Path)?;
+        let options = options.into_iter().chain(of_tls);
         let options = options.map(|(name, value)| format!("--{name}={value}"));
         Ok(Self {
             program,
@@ -204,6 +234,7 @@ impl Plan {
             peer_url,
             initial,
             others: others.collect(),
+            tls: tls.clone(),
         })
     }
 
@@ -231,7 +262,9 @@ impl Plan {
 
     fn own(&self) -> Own {
         let consent = self.path(CONSENT_FILE);
-        let others = self.others.iter().map(|it| format!("http://{}", it.peer));
+        let scheme = self.tls.scheme();
+        let others = self.others.iter();
+        let others = others.map(|it| format!("{scheme}://{}", it.peer));
         Own {
             name: self.name.clone(),
             peer: self.peer_url.clone(),
@@ -239,6 +272,38 @@ impl Plan {
             data: self.path(DATA_DIRECTORY),
             consented: consent.exists(),
             consent,
+            scheme,
+            etcdctl: self.tls.for_etcdctl(),
+        }
+    }
+
+    /// Whether the others reach the member as it is to be reached, if it has data.
+    ///
+    /// # Errors
+    /// [`EtcdStartError::StillPlain`] and [`EtcdStartError::HasTls`] if not.
+    fn check_tls(&self) -> Result<(), EtcdStartError> {
+        let mark = self.path(TLS_FILE);
+        // One that is alone is reached by nobody.
+        if self.others.is_empty() || !self.has_data() {
+            return Ok(());
+        }
+        match (self.tls.is_on(), mark.exists()) {
+            (true, false) => Err(EtcdStartError::StillPlain(mark)),
+            (false, true) => Err(EtcdStartError::HasTls(mark)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes how the others reach a member that begins.
+    fn note_tls(&self) -> io::Result<()> {
+        if self.has_data() {
+            return Ok(());
+        }
+        let mark = self.path(TLS_FILE);
+        if self.tls.is_on() {
+            fs::write(mark, "")
+        } else {
+            remove_if_there(&mark)
         }
     }
 
@@ -405,7 +470,7 @@ mod tests {
     #[test]
     fn a_member_is_started_by_the_list_alone() {
         let directory = Path::new("/srv/holdfast/etcd");
-        let plan = Plan::of_machine(&section(), ClusterId(7), "n2", directory).unwrap();
+        let plan = Plan::of_machine(&section(), ClusterId(7), "n2", directory, &MemberTls::Off).unwrap();
         assert_eq!(plan.client().to_string(), "[2001:db8::2]:2379");
         let says = |what: &str| assert!(plan.arguments.iter().any(|it| it == what), "{what}");
         says("--name=n2");
@@ -418,12 +483,76 @@ mod tests {
             panic!("there is one other");
         };
         assert_eq!(other.client.to_string(), "192.0.2.1:2379");
-        let stranger = Plan::of_machine(&section(), ClusterId(7), "n3", directory);
+        let stranger = Plan::of_machine(&section(), ClusterId(7), "n3", directory, &MemberTls::Off);
         let error = stranger.unwrap_err().to_string();
         assert!(
             error.contains("n3") && error.contains("etcd.member"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_member_with_tls_lets_nobody_in_without_a_certificate() {
+        let directory = Path::new("/srv/holdfast/etcd");
+        let own = PathBuf::from("/srv/holdfast/tls");
+        let plan = |tls: MemberTls| {
+            Plan::of_machine(&section(), ClusterId(7), "n2", directory, &tls).unwrap()
+        };
+        let on = plan(MemberTls::On(own.clone()));
+        for said in [
+            "--listen-peer-urls=https://[2001:db8::2]:2380",
+            "--listen-client-urls=https://[2001:db8::2]:2379",
+            "--advertise-client-urls=https://[2001:db8::2]:2379",
+            "--client-cert-auth=true",
+            "--peer-client-cert-auth=true",
+            "--trusted-ca-file=/srv/holdfast/tls/authority.pem",
+            "--peer-trusted-ca-file=/srv/holdfast/tls/authority.pem",
+            "--cert-file=/srv/holdfast/tls/node.pem",
+            "--peer-key-file=/srv/holdfast/tls/node.key",
+        ] {
+            assert!(on.arguments.iter().any(|it| it == said), "{said}");
+        }
+        assert_eq!(
+            on.initial,
+            "n1=https://192.0.2.1:2380,n2=https://[2001:db8::2]:2380"
+        );
+        // One that waits for its turn listens in the clear, and reaches those that have had theirs.
+        let coming = plan(MemberTls::Coming(own));
+        assert_eq!(coming.peer_url, "http://[2001:db8::2]:2380");
+        let has = |what: &str| coming.arguments.iter().any(|it| it.starts_with(what));
+        assert!(has("--peer-cert-file=") && !has("--cert-file="));
+        assert!(!has("--peer-client-cert-auth"));
+    }
+
+    /// How others reach a member is in etcd's data: neither way is changed by a file of ours alone.
+    #[test]
+    fn tls_of_a_member_with_data_is_changed_by_nobody_but_an_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("etcd");
+        let plan = |tls: &MemberTls| {
+            Plan::of_machine(&section(), ClusterId(7), "n2", &home, tls).unwrap()
+        };
+        let (off, on) = (plan(&MemberTls::Off), plan(&MemberTls::On("/tls".into())));
+        let begin = |plan: &Plan| {
+            fs::create_dir_all(&home).unwrap();
+            plan.check_tls().unwrap();
+            plan.note_tls().unwrap();
+            let logs = home.join("data").join(LOGS_OF_ITS_OWN);
+            fs::create_dir_all(&logs).unwrap();
+            fs::write(logs.join("0.wal"), "").unwrap();
+            plan.check_tls().unwrap();
+        };
+        begin(&off);
+        let error = on.check_tls().unwrap_err().to_string();
+        for part in ["plain = true", "docs/upgrade.md", "touch "] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+        fs::write(home.join(TLS_FILE), "").unwrap();
+        on.check_tls().unwrap();
+        fs::remove_dir_all(&home).unwrap();
+        begin(&on);
+        let error = off.check_tls().unwrap_err().to_string();
+        assert!(error.contains("plain = true") && error.contains("rm "), "{error}");
     }
 
     /// It is told before a directory is taken and a log begun.
@@ -433,7 +562,7 @@ mod tests {
             program: Some("/nowhere/etcd".into()),
             ..section()
         };
-        let plan = Plan::of_machine(&section, ClusterId(7), "n2", Path::new("/d"));
+        let plan = Plan::of_machine(&section, ClusterId(7), "n2", Path::new("/d"), &MemberTls::Off);
         let error = plan.unwrap_err().to_string();
         assert!(error.contains("start /nowhere/etcd"), "{error}");
     }

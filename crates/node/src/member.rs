@@ -41,10 +41,16 @@ pub(crate) fn of(config: &NodeConfig) -> Result<Option<Plan>, NodeError> {
         return Ok(None);
     }
     if !is_there(&home)? && has_run(&config.directory)? {
-        let endpoints = section.endpoints(&config.name);
+        let endpoints = section.endpoints(&config.name, config.etcd_tls().is_on());
         return Err(EtcdStartError::NeverHere { home, endpoints }.into());
     }
-    let plan = Plan::of_machine(section, config.cluster, &config.name, &home)?;
+    let plan = Plan::of_machine(
+        section,
+        config.cluster,
+        &config.name,
+        &home,
+        &config.etcd_tls(),
+    )?;
     Ok(Some(plan))
 }
 

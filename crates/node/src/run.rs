@@ -74,11 +74,18 @@ pub fn run<A: Api>(
     if config.etcd.is_some() && plan.is_none() {
         tracing::info!("no member of etcd runs here: etcd.members does not name this machine");
     }
-    // It outlives the node's own part, which needs it to end cleanly.
-    let supervisor = plan.map(Supervisor::start).transpose();
-    let (supervisor, ended) = match supervisor {
-        Ok(supervisor) => (supervisor, run_logged(config, log.desk(), make_api)),
-        Err(error) => (None, Err(error.into())),
+    // A member of etcd may have to show the node's certificate.
+    let begun = Security::begin(config).and_then(|security| {
+        let supervisor = plan.map(Supervisor::start).transpose()?;
+        Ok((security, supervisor))
+    });
+    // The supervisor outlives the node's own part, which needs it to end cleanly.
+    let (supervisor, ended) = match begun {
+        Ok((security, supervisor)) => {
+            let ended = run_logged(config, security, log.desk(), make_api);
+            (supervisor, ended)
+        }
+        Err(error) => (None, Err(error)),
     };
     match &ended {
         Ok(()) => tracing::info!("stopped"),
@@ -104,11 +111,11 @@ pub(crate) fn move_in(directory: &Path, log: LogConfig) -> Result<(Directory, Lo
 
 fn run_logged<A: Api>(
     config: &NodeConfig,
+    security: Option<Security>,
     log: LogDesk,
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
-    let security = Security::begin(config)?;
     limits::prepare(portal_limits.connections_max + PEER_CONNECTIONS_MAX)?;
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;

@@ -5,9 +5,10 @@
 //! - a certificate that cannot be renewed is told of every day, and shown for as long as it is good;
 //! - a key for secrets that others on the machine can read is refused; without one, what is sealed stays shut, and it is said.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use holdfast_model::ClusterId;
 use holdfast_seal::{KEY_FILE, Seal};
 use holdfast_tls::{
     AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, PeerTls, Renewal,
@@ -41,10 +42,7 @@ impl Security {
         }
         let directory = config.credentials();
         let subject = config.subject();
-        let now = SystemTime::now();
-        let read = Credentials::of_node(&directory, config.cluster, &subject, now);
-        let (credentials, renewal) = read.map_err(|error| refused(error, directory.clone()))?;
-        tell(&renewal, &credentials);
+        let credentials = credentials(&directory, config.cluster, &subject)?;
         let seal = Seal::of_directory(&directory).map_err(NodeError::Credentials)?;
         if seal.key_id().is_none() {
             tracing::error!(
@@ -83,12 +81,29 @@ impl Security {
 
     /// Renews the certificate whenever that is due.
     pub(crate) async fn keep(self) {
-        loop {
-            sleep(RENEWAL_PERIOD).await;
-            match self.credentials.renew(&self.subject, SystemTime::now()) {
-                Ok(renewal) => tell(&renewal, &self.credentials),
-                Err(error) => tell(&Renewal::Failed(error.to_string()), &self.credentials),
-            }
+        keep(&self.credentials, &self.subject).await;
+    }
+}
+
+/// A machine's credentials, made or renewed where that is due.
+pub(crate) fn credentials(
+    directory: &Path,
+    cluster: ClusterId,
+    subject: &Subject,
+) -> Result<Credentials, NodeError> {
+    let read = Credentials::of_node(directory, cluster, subject, SystemTime::now());
+    let (credentials, renewal) = read.map_err(|error| refused(error, directory.to_owned()))?;
+    tell(&renewal, &credentials);
+    Ok(credentials)
+}
+
+/// Renews a certificate whenever that is due. Never ends.
+pub(crate) async fn keep(credentials: &Credentials, subject: &Subject) {
+    loop {
+        sleep(RENEWAL_PERIOD).await;
+        match credentials.renew(subject, SystemTime::now()) {
+            Ok(renewal) => tell(&renewal, credentials),
+            Err(error) => tell(&Renewal::Failed(error.to_string()), credentials),
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
+use crate::etcd::MemberTls;
 use crate::history::{self, FrameSender, HistoryDesk, Tails};
 use crate::logging::LogDesk;
 use crate::members;
@@ -38,6 +39,11 @@ use crate::reach::Reach;
 use crate::security::Security;
 use crate::stalls::{self, Ledger, StallSender};
 use crate::support::NodeUpkeep;
+
+/// What is said at each start where members of etcd have no TLS yet.
+pub(crate) const PLAIN_MEMBERS: &str = "etcd.plain: the member of etcd here has no TLS, and those of others that have none are \
+                                        believed: whoever reaches their ports can read and change what the cluster has agreed \
+                                        on; docs/upgrade.md says how each member gets TLS";
 
 /// What a node's API is made from.
 pub struct ApiParts {
@@ -227,6 +233,9 @@ fn warn_of_plain_etcd(config: &NodeConfig) {
             "metadata.etcd: etcd is spoken to without TLS: whoever is on the way can read and change what the cluster has \
              agreed on; https:// and metadata.ca say otherwise"
         );
+    }
+    if matches!(config.etcd_tls(), MemberTls::Coming(_)) {
+        tracing::warn!("{PLAIN_MEMBERS}");
     }
 }
 

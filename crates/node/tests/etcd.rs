@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_model::ClusterId;
 use holdfast_node::config::etcd::EtcdSection;
-use holdfast_node::etcd::{Plan, Supervisor, end_left, is_running};
+use holdfast_node::etcd::{MemberTls, Plan, Supervisor, end_left, is_running};
 use holdfast_node::process::Process;
 use rustix::process::Signal;
 
@@ -21,12 +21,13 @@ fn section() -> EtcdSection {
         program: None,
         client_port: client.local_addr().unwrap().port(),
         peer_port: peer.local_addr().unwrap().port(),
+        plain: false,
         members: [("m".to_owned(), IpAddr::from(Ipv4Addr::LOCALHOST))].into(),
     }
 }
 
 fn plan(section: &EtcdSection, directory: &Path) -> Plan {
-    Plan::of_machine(section, ClusterId(1), "m", directory).expect("etcd is installed")
+    Plan::of_machine(section, ClusterId(1), "m", directory, &MemberTls::Off).expect("etcd is installed")
 }
 
 fn wait(what: &str, mut condition: impl FnMut() -> bool) {

@@ -1,18 +1,19 @@
-//! Three members of etcd under their supervisors: how they begin, and how a lost one is replaced. Over
-//! Debian's etcd and the present one.
+//! Three members of etcd under their supervisors: how they begin, how a lost one is replaced, and whom they let in. Over
+//! Debian's etcd and the present one, with TLS as machines have it.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use holdfast_metadata::etcd::{EtcdMember, members};
-use holdfast_model::ClusterId;
+use holdfast_metadata::etcd::{EtcdMember, EtcdTls, members};
+use holdfast_model::{ClusterId, NodeId};
 use holdfast_node::config::etcd::EtcdSection;
-use holdfast_node::etcd::{Plan, Supervisor, is_running};
+use holdfast_node::etcd::{MemberTls, Plan, Supervisor, is_running};
+use holdfast_tls::{Authority, Connector, Credentials, Subject};
 use tempfile::TempDir;
 
 const CLUSTER: ClusterId = ClusterId(7);
@@ -38,12 +39,14 @@ fn built(name: &str) -> PathBuf {
 struct Three {
     folder: TempDir,
     section: EtcdSection,
+    /// How each of them speaks.
+    tls: [MemberTls; 3],
     supervisors: [Option<Supervisor>; 3],
 }
 
 impl Three {
     /// `program` is none for the one in PATH.
-    fn new(program: Option<PathBuf>) -> Self {
+    fn plain(program: Option<PathBuf>) -> Self {
         let address = |place: u8| IpAddr::from(Ipv4Addr::new(127, 0, 0, place));
         let members = (1..=3).map(|place| (format!("n{place}"), address(place)));
         let members = members.collect();
@@ -55,10 +58,34 @@ impl Three {
                 program,
                 client_port,
                 peer_port,
+                plain: false,
                 members,
             },
+            tls: [MemberTls::Off, MemberTls::Off, MemberTls::Off],
             supervisors: [None, None, None],
         }
+    }
+
+    /// With TLS, as machines have it.
+    fn new(program: Option<PathBuf>) -> Self {
+        let mut three = Self::plain(program);
+        let authority = three.folder.path().join("authority");
+        Authority::found(&authority, CLUSTER, SystemTime::now()).unwrap();
+        for place in 1..=3 {
+            three.issue(place);
+        }
+        three
+    }
+
+    /// Gives a machine credentials for the address that it has.
+    fn issue(&mut self, place: usize) {
+        let authority = Authority::open(&self.folder.path().join("authority")).unwrap();
+        let address = self.client(place).ip();
+        let out = self.folder.path().join(format!("tls-{place}-{address}"));
+        let subject = subject(place, &address.to_string());
+        let issued = authority.issue(&subject, &out, SystemTime::now());
+        issued.unwrap();
+        self.tls[place - 1] = MemberTls::On(out);
     }
 
     fn directory(&self, place: usize) -> PathBuf {
@@ -67,7 +94,8 @@ impl Three {
 
     fn start(&mut self, place: usize) {
         let name = format!("n{place}");
-        let plan = Plan::of_machine(&self.section, CLUSTER, &name, &self.directory(place));
+        let (home, tls) = (self.directory(place), &self.tls[place - 1]);
+        let plan = Plan::of_machine(&self.section, CLUSTER, &name, &home, tls);
         let supervisor = Supervisor::start(plan.expect("etcd is installed")).unwrap();
         self.supervisors[place - 1] = Some(supervisor);
     }
@@ -95,12 +123,17 @@ impl Three {
 
     /// Whom all have agreed upon, as this one says, if it answers.
     fn agreed(&self, place: usize) -> Option<Vec<EtcdMember>> {
+        self.asked(place, self.tls[place - 1].client().unwrap())
+    }
+
+    /// The same, asked so.
+    fn asked(&self, place: usize, tls: Option<EtcdTls>) -> Option<Vec<EtcdMember>> {
         let endpoint = self.client(place).to_string().parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(members(&endpoint, CLUSTER)).ok()
+        runtime.block_on(members(&endpoint, CLUSTER, tls.as_ref())).ok()
     }
 
     /// Waits until all members are well, which each of them says.
@@ -131,6 +164,25 @@ impl Three {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+fn subject(place: usize, address: &str) -> Subject {
+    Subject {
+        node: NodeId(u16::try_from(place).unwrap()),
+        name: format!("n{place}"),
+        hosts: vec![address.to_owned()],
+    }
+}
+
+/// What a peers' port answers to whoever asks in the clear, as etcd's own members did without TLS.
+fn asked_in_the_clear(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(QUIET)).unwrap();
+    stream.write_all(b"GET /members HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // What ends it is of no matter.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// Ports that are free now at all addresses that are used, below those that connections are given.
@@ -240,6 +292,7 @@ fn a_member_at_another_address_takes_the_place_of_a_dead_one() {
         // The others, which run, are not told.
         let elsewhere = Ipv4Addr::new(127, 0, 0, 4).into();
         three.section.members.insert("n3".to_owned(), elsewhere);
+        three.issue(3);
         three.start(3);
         let text = three.waits_for(3, "member remove");
         three.assert_stays_out(3);
@@ -247,7 +300,7 @@ fn a_member_at_another_address_takes_the_place_of_a_dead_one() {
         three.wait_until_whole();
         let members = three.agreed(1).unwrap();
         let member = members.iter().find(|member| member.name == "n3").unwrap();
-        let url = format!("http://{}", three.client(3));
+        let url = format!("https://{}", three.client(3));
         assert_eq!(member.client_urls, [url]);
         // One that is started again with the list of before goes on all the same.
         three.stop(1);
@@ -325,16 +378,22 @@ fn one_that_has_begun_alone_takes_the_others_along() {
 
 #[test]
 fn a_waiting_member_says_so_at_its_port() {
-    let mut three = Three::new(None);
+    for has_tls in [false, true] {
+        let mut three = if has_tls {
+            Three::new(None)
+        } else {
+            Three::plain(None)
+        };
+        says_that_it_waits(&mut three, has_tls);
+    }
+}
+
+fn says_that_it_waits(three: &mut Three, has_tls: bool) {
     three.start(1);
     three.waits_for(1, "n2 and n3");
-    let mut said = String::new();
-    let mut stream = TcpStream::connect(three.client(1)).unwrap();
-    stream.read_to_string(&mut said).unwrap();
-    assert!(
-        said.starts_with("holdfast: etcd waits, without data"),
-        "{said}"
-    );
+    let said = asked_in_the_clear(three.client(1));
+    let says = said.starts_with("holdfast: etcd waits, without data");
+    assert_eq!(says, !has_tls, "{said}");
     // Whoever was told another list waits as well.
     three.section.members.remove("n3");
     three.start(2);
@@ -345,4 +404,141 @@ fn a_waiting_member_says_so_at_its_port() {
         begun.elapsed() < Duration::from_secs(10),
         "it stops at once"
     );
+}
+
+#[test]
+fn nobody_is_let_in_without_a_certificate_of_the_cluster() {
+    each_release(|mut three| {
+        for place in 1..=3 {
+            three.start(place);
+        }
+        three.wait_until_whole();
+        let strange = three.folder.path().join("strange");
+        let authority = Authority::found(&strange, CLUSTER, SystemTime::now()).unwrap();
+        let out = three.folder.path().join("strange-1");
+        let issued = authority.issue(&subject(1, "127.0.0.1"), &out, SystemTime::now());
+        issued.unwrap();
+        let read = |path: &PathBuf, name: &str| fs::read(path.join(name)).unwrap();
+        let MemberTls::On(own) = three.tls[0].clone() else {
+            unreachable!("it has TLS");
+        };
+        let ca = read(&own, "authority.pem");
+        let (certificate, key) = (read(&out, "node.pem"), read(&out, "node.key"));
+        let shows_another = EtcdTls::new(&ca, Some((&certificate, &key))).unwrap();
+        let shows_nothing = EtcdTls::new(&ca, None).unwrap();
+        for place in 1..=3 {
+            assert_eq!(three.asked(place, None), None, "in the clear");
+            assert_eq!(three.asked(place, Some(shows_nothing.clone())), None);
+            assert_eq!(three.asked(place, Some(shows_another.clone())), None);
+            let peers = SocketAddr::new(three.client(place).ip(), three.section.peer_port);
+            let said = asked_in_the_clear(peers);
+            assert!(!said.contains("peerURLs"), "{said}");
+            assert!(three.agreed(place).is_some(), "its own are let in");
+        }
+        // What a renewed certificate is: other files, of which nobody is told.
+        let before = three.supervisor(2).pid();
+        let MemberTls::On(second) = three.tls[1].clone() else {
+            unreachable!("it has TLS");
+        };
+        let authority = Authority::open(&own).unwrap();
+        let new = three.folder.path().join("renewed");
+        let issued = authority.issue(&subject(2, "127.0.0.2"), &new, SystemTime::now());
+        issued.unwrap();
+        let shown = || shown_by(three.client(2), &own);
+        let fingerprint = shown();
+        for name in ["node.key", "node.pem"] {
+            fs::rename(new.join(name), second.join(name)).unwrap();
+        }
+        wait("the new one is shown", || shown() != fingerprint);
+        assert_eq!(three.supervisor(2).pid(), before, "it was not started again");
+        three.wait_until_whole();
+    });
+}
+
+/// The fingerprint of what a member shows, with these credentials.
+fn shown_by(address: SocketAddr, own: &Path) -> Option<String> {
+    let connector = Connector::of_machine(&Credentials::read(own).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(address).await.ok()?;
+        let host = address.ip().to_string();
+        let stream = connector.connect(&host, stream).await.ok()?;
+        let shown = stream.get_ref().1.peer_certificates()?.first()?.clone();
+        Some(holdfast_tls::fingerprint(&shown))
+    })
+}
+
+/// What docs/upgrade.md says, step by step.
+#[test]
+fn members_get_tls_one_after_the_other() {
+    each_release(|mut three| {
+        let on = three.tls.clone();
+        let coming = on.clone().map(|tls| match tls {
+            MemberTls::On(directory) => MemberTls::Coming(directory),
+            other => other,
+        });
+        // From before there was TLS.
+        three.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
+        for place in 1..=3 {
+            three.start(place);
+        }
+        three.wait_until_whole();
+        let refused = |three: &mut Three, place: usize, tls: &MemberTls| {
+            three.tls[place - 1] = tls.clone();
+            let name = format!("n{place}");
+            let plan = Plan::of_machine(
+                &three.section,
+                CLUSTER,
+                &name,
+                &three.directory(place),
+                tls,
+            );
+            Supervisor::start(plan.unwrap()).unwrap_err().to_string()
+        };
+        for place in 1..=3 {
+            three.stop(place);
+            let error = refused(&mut three, place, &on[place - 1]);
+            assert!(error.contains("plain = true"), "{error}");
+            three.tls[place - 1] = coming[place - 1].clone();
+            three.start(place);
+            three.wait_until_whole();
+        }
+        for place in 1..=3 {
+            let id = three.agreed(place).unwrap();
+            let id = id.iter().find(|it| it.name == format!("n{place}")).unwrap().id;
+            three.stop(place);
+            let other = place % 3 + 1;
+            let peers = SocketAddr::new(three.client(place).ip(), three.section.peer_port);
+            let endpoint = match &three.tls[other - 1] {
+                MemberTls::On(own) => {
+                    let own = own.display();
+                    format!(
+                        "https://{} --cacert {own}/authority.pem --cert {own}/node.pem --key {own}/node.key",
+                        three.client(other)
+                    )
+                }
+                _ => format!("http://{}", three.client(other)),
+            };
+            obey(&format!(
+                "etcdctl --endpoints {endpoint} member update {id:x} --peer-urls=https://{peers}"
+            ));
+            fs::write(three.directory(place).join("tls"), "").unwrap();
+            three.tls[place - 1] = on[place - 1].clone();
+            three.start(place);
+            three.wait_until_whole();
+        }
+        let listed = three.agreed(1).unwrap();
+        let urls = listed.iter().flat_map(|it| it.peer_urls.iter().chain(&it.client_urls));
+        assert!(urls.clone().all(|url| url.starts_with("https://")), "{listed:?}");
+        // Nobody goes back by a file alone.
+        three.stop(3);
+        let error = refused(&mut three, 3, &coming[2]);
+        assert!(error.contains("has TLS"), "{error}");
+        three.tls[2] = on[2].clone();
+        three.start(3);
+        three.wait_until_whole();
+    });
 }

@@ -86,7 +86,11 @@ impl Acceptor {
             Some(identity) if identity.cluster != self.cluster => {
                 Err(AcceptError::OtherCluster(identity))
             }
-            identity => Ok((stream, identity.map(|it| it.node))),
+            identity => {
+                // A witness is no node, and asks nothing of one.
+                let node = identity.map(|it| it.node);
+                Ok((stream, node.filter(|it| *it != crate::WITNESS)))
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in,
 pub use credentials::{Credentials, Renewal};
 pub use files::{CredentialsError, read_key, write_key};
 pub use handshake::{AcceptError, Acceptor, ConnectError, Connector};
-pub use identity::{DEMO, NodeIdentity};
+pub use identity::{DEMO, NodeIdentity, WITNESS};
 pub use issued::{Issued, fingerprint};
 pub use peers::{Handshake, HandshakeError, NOT_TLS, PeerTls, Secured, is_tls};
 pub use records::{

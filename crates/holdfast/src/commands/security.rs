@@ -2,13 +2,14 @@
 //!
 //! Everything is done with files on this machine; no API is asked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use holdfast_model::{ClusterId, NodeId};
+use holdfast_node::config::witness::WitnessConfig;
 use holdfast_node::config::{NODE_MAX, NodeConfig, cluster_id};
-use holdfast_tls::{AUTHORITY_FILE, Authority, CredentialsError, Issued, NODE_FILE, Subject};
+use holdfast_tls::{AUTHORITY_FILE, Authority, CredentialsError, Issued, NODE_FILE, Subject, WITNESS};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -62,9 +63,12 @@ pub(crate) struct Place {
 #[derive(Args, Debug)]
 pub(crate) struct SubjectArguments {
     /// The file of the node that they are for
-    #[arg(long = "for", value_name = "FILE", required_unless_present = "node",
+    #[arg(long = "for", value_name = "FILE", required_unless_present_any = ["node", "witness"],
           conflicts_with_all = ["node", "name", "address"])]
     file: Option<PathBuf>,
+    /// The file of the witness that they are for
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "node", "name", "address"])]
+    witness: Option<PathBuf>,
     /// The number of the node
     #[arg(long, value_name = "NUMBER", requires = "name",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODE_MAX)))]
@@ -89,7 +93,7 @@ struct Shown {
 
 #[derive(Serialize)]
 struct Certificate {
-    /// The node's number; null for the authority.
+    /// The node's number; null for the authority, 65535 for a witness.
     node: Option<u16>,
     /// Host names and addresses that it stands for.
     names: Vec<String>,
@@ -129,10 +133,10 @@ pub(crate) fn run(output: &Output, command: SecurityCommand) -> Result<(), Failu
             let now = SystemTime::now();
             authority.issue(&subject, &out, now).map_err(refused)?;
             output.talk(&format!(
-                "{} has the credentials of node {}: copy it to that machine, for its owner only, as the directory that its \
+                "{} has the credentials of {}: copy it to that machine, for its owner only, as the directory that its \
                  [security] names",
                 out.display(),
-                subject.node.0
+                whose(subject.node)
             ));
             show(*output, &out)
         }
@@ -154,6 +158,11 @@ impl Place {
 
 impl SubjectArguments {
     fn settle(self, cluster: ClusterId) -> Result<Subject, Failure> {
+        if let Some(path) = self.witness {
+            let config = WitnessConfig::read(&path).map_err(Failure::new)?;
+            same_cluster(&path, config.cluster, cluster)?;
+            return Ok(config.subject());
+        }
         let Some(path) = self.file else {
             return Ok(Subject {
                 node: NodeId(self.node.expect("one of them is required")),
@@ -162,15 +171,20 @@ impl SubjectArguments {
             });
         };
         let config = NodeConfig::read(&path).map_err(Failure::new)?;
-        if config.cluster != cluster {
-            return Err(Failure::new(format!(
-                "{} is of cluster {}, and the authority of {cluster}",
-                path.display(),
-                config.cluster
-            )));
-        }
+        same_cluster(&path, config.cluster, cluster)?;
         Ok(config.subject())
     }
+}
+
+/// Whether a file is of the authority's cluster.
+fn same_cluster(path: &Path, found: ClusterId, wanted: ClusterId) -> Result<(), Failure> {
+    if found == wanted {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::new(format!(
+        "{path} is of cluster {found}, and the authority of {wanted}"
+    )))
 }
 
 fn show(output: Output, directory: &std::path::Path) -> Result<(), Failure> {
@@ -201,12 +215,21 @@ fn text(shown: &Shown) -> String {
     line("authority", &shown.authority);
     match &shown.node {
         Some(own) => {
-            let number = own.node.map_or("?".to_owned(), |node| node.to_string());
-            line(&format!("node {number}"), own);
+            let whose = own.node.map_or("node ?".to_owned(), |it| whose(NodeId(it)));
+            line(&whose, own);
         }
         None => text.push_str("node       none yet: a node makes it when it starts\n"),
     }
     text
+}
+
+/// Whose credentials are.
+fn whose(node: NodeId) -> String {
+    if node == WITNESS {
+        "witness".to_owned()
+    } else {
+        format!("node {}", node.0)
+    }
 }
 
 fn certificate(issued: Issued) -> Certificate {

@@ -14,7 +14,8 @@ use holdfast_node::config::{
     CACHE_BYTES_MAX, CacheConfig, DeviceConfig, DiskDriver, Endpoint, HistoryConfig, LogConfig,
     MetadataConfig, NodeConfig, SecurityConfig,
 };
-use holdfast_node::etcd::DATA_DIRECTORY;
+use holdfast_node::etcd::{DATA_DIRECTORY, MemberTls};
+use holdfast_tls::{AUTHORITY_FILE, NODE_FILE, NODE_KEY_FILE};
 use serde::{Deserialize, Serialize};
 
 /// Nodes of a demo at most.
@@ -260,9 +261,15 @@ impl Layout {
             program: self.etcd.clone(),
             client_port: self.api_port + ETCD_OFFSET,
             peer_port: self.api_port + ETCD_OFFSET + 1,
+            plain: false,
             members: [(ETCD_MEMBER.to_owned(), Ipv4Addr::LOCALHOST.into())].into(),
         };
         (section, ETCD_MEMBER)
+    }
+
+    /// How that speaks: with the parent's credentials.
+    pub(crate) fn etcd_tls(&self) -> MemberTls {
+        self.credentials().map_or(MemberTls::Off, MemberTls::On)
     }
 
     pub(crate) fn file_path(&self) -> PathBuf {
@@ -363,10 +370,7 @@ impl Layout {
                     addresses: vec![self.metadata().to_string()],
                     ..MetadataConfig::default()
                 },
-                MetadataKind::Etcd => MetadataConfig {
-                    etcd: vec![local(self.api_port + ETCD_OFFSET).to_string()],
-                    ..MetadataConfig::default()
-                },
+                MetadataKind::Etcd => self.etcd_for(&directory),
             },
             etcd: None,
             security: SecurityConfig {
@@ -381,6 +385,27 @@ impl Layout {
             history: HistoryConfig::default(),
             log: LogConfig::default(),
             directory,
+        }
+    }
+}
+
+impl Layout {
+    /// The demo's etcd, as the file of a node in `directory` says it.
+    fn etcd_for(&self, directory: &Path) -> MetadataConfig {
+        let address = local(self.api_port + ETCD_OFFSET);
+        if self.is_insecure {
+            return MetadataConfig {
+                etcd: vec![address.to_string()],
+                ..MetadataConfig::default()
+            };
+        }
+        let own = |name: &str| Some(directory.join("tls").join(name));
+        MetadataConfig {
+            etcd: vec![format!("https://{address}")],
+            ca: own(AUTHORITY_FILE),
+            certificate: own(NODE_FILE),
+            key: own(NODE_KEY_FILE),
+            ..MetadataConfig::default()
         }
     }
 }
@@ -480,7 +505,7 @@ mod tests {
         assert_eq!(ports, [7660, 7661]);
         let config = layout.node_config(ClusterId(7), NodeId(1), 1 << 30);
         assert_eq!(config.check(), Ok(()));
-        assert_eq!(config.metadata.etcd, ["127.0.0.1:7660"]);
+        assert_eq!(config.metadata.etcd, ["https://127.0.0.1:7660"]);
         assert_eq!(layout.etcd().0.check(), Ok(()));
         assert_eq!(layout.metadata_directory(), Path::new("/d/etcd/data"));
     }

@@ -167,12 +167,12 @@ async fn open(
 /// Starts etcd, or adopts the one that an earlier demo has left, and waits until it answers.
 async fn start_etcd(layout: &Layout, cluster: ClusterId) -> Result<Keeper, Failure> {
     let (section, member) = layout.etcd();
-    let plan = Plan::of_machine(&section, cluster, member, &layout.etcd_directory())
-        .map_err(Failure::new)?;
+    let (home, tls) = (layout.etcd_directory(), layout.etcd_tls());
+    let plan = Plan::of_machine(&section, cluster, member, &home, &tls).map_err(Failure::new)?;
     let config = EtcdConfig {
-        endpoints: section.endpoints(member),
+        endpoints: section.endpoints(member, tls.is_on()),
         cluster,
-        tls: None,
+        tls: tls.client().map_err(Failure::new)?,
     };
     let supervisor = Supervisor::start(plan).map_err(Failure::new)?;
     let client = Client::start_etcd(&config);

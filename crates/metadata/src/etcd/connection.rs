@@ -166,7 +166,18 @@ impl way::Connection for EtcdConnection {
     }
 }
 
+/// Connects; in the clear only where there is to be no TLS, or what answers has none and that is said to be good enough.
 pub(super) async fn connect(address: &str, tls: Option<&EtcdTls>) -> Result<Channel, EtcdError> {
+    let connected = dial(address, tls).await;
+    match connected {
+        Err(EtcdError::Tls(TlsRefusal::NoTls)) if tls.is_some_and(EtcdTls::is_plain_too) => {
+            dial(address, None).await
+        }
+        connected => connected,
+    }
+}
+
+async fn dial(address: &str, tls: Option<&EtcdTls>) -> Result<Channel, EtcdError> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
         .connect_timeout(REACH_PATIENCE)

@@ -13,7 +13,7 @@ use super::calls::Member;
 use super::connection::connect;
 use super::names::Root;
 use super::proto::MemberInfo;
-use super::{EtcdEndpoint, EtcdError};
+use super::{EtcdEndpoint, EtcdError, EtcdTls};
 
 /// How long a member may take in all: to be reached, to look, to list.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,16 +60,17 @@ impl From<MemberInfo> for EtcdMember {
     }
 }
 
-/// Asks one member who all are, in the clear.
+/// Asks one member who all are; in the clear where there is no TLS.
 ///
 /// # Errors
 /// [`EtcdError`] if it does not answer, or has no leader.
 pub async fn members(
     endpoint: &EtcdEndpoint,
     cluster: ClusterId,
+    tls: Option<&EtcdTls>,
 ) -> Result<Vec<EtcdMember>, EtcdError> {
     let ask = async {
-        let channel = connect(endpoint.address(), None).await?;
+        let channel = connect(endpoint.address(), tls).await?;
         list(&Member::new(channel, Root::of(cluster))).await
     };
     let answered = timeout(PATIENCE, ask).await;

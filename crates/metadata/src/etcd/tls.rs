@@ -1,16 +1,18 @@
 //! TLS to etcd: whom it is believed by, and what is shown to it.
 //!
 //! It refuses to believe the authorities that the machine trusts otherwise: etcd's is named. And it reads no files: it is
-//! given what is in them.
+//! given what is in them, again before each connection where whoever gives it says so.
 //!
 //! Invariants:
 //! - what is made of PEM is usable, or refused before anybody connects;
+//! - what is no use when it is given again changes nothing: what was given before counts on;
+//! - nothing is said in the clear unless [`EtcdTls::or_plain`] was asked for;
 //! - a key is in no error, and not in what `Debug` prints.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,7 +24,14 @@ use super::EtcdError;
 
 /// What TLS to etcd needs: the certificates that its members' are signed by, and what is shown to them if they ask.
 #[derive(Clone)]
-pub struct EtcdTls(Arc<ClientTlsConfig>);
+pub struct EtcdTls {
+    config: Arc<Mutex<ClientTlsConfig>>,
+    again: Option<Again>,
+    is_plain_too: bool,
+}
+
+/// Gives what TLS needs, as it is now; none where that is no use.
+type Again = Arc<dyn Fn() -> Option<EtcdTls> + Send + Sync>;
 
 /// What is no use for TLS to etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,11 +77,40 @@ impl EtcdTls {
                 .map_err(|_| EtcdTlsError::OtherKey)?;
             tls = tls.identity(Identity::from_pem(certificate, key));
         }
-        Ok(Self(Arc::new(tls)))
+        Ok(Self {
+            config: Arc::new(Mutex::new(tls)),
+            again: None,
+            is_plain_too: false,
+        })
+    }
+
+    /// Asks before each connection for what TLS needs then: certificates are renewed. Where nothing is given, what was given last
+    /// is used on.
+    #[must_use]
+    pub fn renewed_by(mut self, again: impl Fn() -> Option<Self> + Send + Sync + 'static) -> Self {
+        self.again = Some(Arc::new(again));
+        self
+    }
+
+    /// Speaks in the clear to what answers and has no TLS: for members of which some have it already, and for no longer than that.
+    #[must_use]
+    pub fn or_plain(mut self) -> Self {
+        self.is_plain_too = true;
+        self
+    }
+
+    pub(crate) const fn is_plain_too(&self) -> bool {
+        self.is_plain_too
     }
 
     pub(crate) fn of_endpoint(&self) -> ClientTlsConfig {
-        ClientTlsConfig::clone(&self.0)
+        let new = self.again.as_ref().and_then(|again| again());
+        let mut held = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(new) = new {
+            let new = new.config.lock().unwrap_or_else(PoisonError::into_inner);
+            *held = new.clone();
+        }
+        held.clone()
     }
 }
 
@@ -92,8 +130,25 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsRefusal {
     /// Somebody else has signed its certificate.
-    #[error("its certificate is not of an authority in metadata.ca")]
+    #[error(
+        "its certificate is not of an authority that is believed here (metadata.ca; for etcd.members, authority.pem)"
+    )]
     OtherAuthority,
+    /// Its certificate was taken back.
+    #[error("its certificate has been revoked: it needs another one")]
+    Revoked,
+    /// Its certificate is for another use.
+    #[error(
+        "its certificate is not for a server: it needs one with the extended key usage serverAuth (and clientAuth, if it is \
+         the one that members show each other)"
+    )]
+    OtherUse,
+    /// Its certificate cannot be read, or says what is not understood here.
+    #[error(
+        "its certificate cannot be used: it is damaged, or of a form that is not known here; have it made anew, X.509 version 3 \
+         with ECDSA, Ed25519 or RSA of 2048 bits or more"
+    )]
+    Unusable,
     /// Its certificate does not name where it is.
     #[error(
         "its certificate is not for this address: name it in metadata.etcd as its certificate does, or have the address put \
@@ -151,7 +206,11 @@ impl TlsRefusal {
                 | Wrong::ExpiredContext { .. }
                 | Wrong::NotValidYet
                 | Wrong::NotValidYetContext { .. } => Self::NotValid,
-                _ => Self::OtherAuthority,
+                Wrong::Revoked => Self::Revoked,
+                Wrong::InvalidPurpose | Wrong::InvalidPurposeContext { .. } => Self::OtherUse,
+                Wrong::UnknownIssuer | Wrong::BadSignature => Self::OtherAuthority,
+                // Whatever else there is, it is not who has signed it.
+                _ => Self::Unusable,
             },
             rustls::Error::InvalidMessage(_) => Self::NoTls,
             _ => return None,

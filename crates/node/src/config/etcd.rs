@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use holdfast_metadata::etcd::EtcdEndpoint;
 use serde::{Deserialize, Serialize};
 
+use crate::etcd::MemberTls;
+
 /// Members at most: more only make etcd slower.
 const MEMBERS_MAX: usize = 7;
 /// etcd's own ports, registered for it.
@@ -37,6 +39,9 @@ pub struct EtcdSection {
     /// Where members connect to each other.
     #[serde(default = "peer_port")]
     pub peer_port: u16,
+    /// Whether the member does without TLS, though its machine has it otherwise.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub plain: bool,
     /// All members: name and address. The same on every machine.
     pub members: BTreeMap<String, IpAddr>,
 }
@@ -134,6 +139,16 @@ impl EtcdSection {
         Some((name, *address))
     }
 
+    /// How the machine's member speaks on a machine that has credentials in this directory.
+    #[must_use]
+    pub fn tls(&self, credentials: PathBuf) -> MemberTls {
+        if self.plain {
+            MemberTls::Coming(credentials)
+        } else {
+            MemberTls::On(credentials)
+        }
+    }
+
     /// The same of a machine that has to be one.
     ///
     /// # Errors
@@ -165,14 +180,16 @@ impl EtcdSection {
         Ok(())
     }
 
-    /// Where clients connect: first to the member on the machine itself, if there is one.
+    /// Where clients connect, with or without TLS: first to the member on the machine itself, if there is one.
     #[must_use]
-    pub fn endpoints(&self, name: &str) -> Vec<EtcdEndpoint> {
+    pub fn endpoints(&self, name: &str, has_tls: bool) -> Vec<EtcdEndpoint> {
+        let scheme = if has_tls { "https" } else { "http" };
         let own = self.own(name).map(|(_, address)| address);
         let others = self.members.values().copied();
         let others = others.filter(|address| Some(*address) != own);
         let endpoint = |address| {
-            let text = SocketAddr::new(address, self.client_port).to_string();
+            let address = SocketAddr::new(address, self.client_port);
+            let text = format!("{scheme}://{address}");
             text.parse().expect("a socket's address is an endpoint")
         };
         own.into_iter().chain(others).map(endpoint).collect()

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use holdfast_metadata::etcd::{EtcdConfig, EtcdTls, EtcdTlsError};
 
 use super::{Invalid, MetadataConfig, MetadataSource, NodeConfig};
+use crate::etcd::MemberTls;
 
 /// Bytes of a file with certificates, or a key, at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -141,8 +142,25 @@ impl NodeConfig {
         Ok(Some(EtcdConfig {
             endpoints,
             cluster: self.cluster,
-            tls: self.metadata.tls()?,
+            tls: match &self.etcd {
+                Some(_) => {
+                    let client = self.etcd_tls().client();
+                    client.map_err(|error| Invalid::Credentials {
+                        error: error.to_string(),
+                    })?
+                },
+                None => self.metadata.tls()?,
+            },
         }))
+    }
+
+    /// How the etcd of the cluster's own machines speaks.
+    #[must_use]
+    pub fn etcd_tls(&self) -> MemberTls {
+        match &self.etcd {
+            Some(section) if !self.security.off => section.tls(self.credentials()),
+            _ => MemberTls::Off,
+        }
     }
 
     /// Whether the node, which has TLS otherwise, speaks in the clear to an etcd that somebody else runs.

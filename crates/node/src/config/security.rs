@@ -2,7 +2,7 @@
 //!
 //! Invariant: there is TLS unless the file says `off = true`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use holdfast_model::host_and_port;
 use holdfast_tls::Subject;
@@ -26,6 +26,12 @@ pub struct SecurityConfig {
 }
 
 impl SecurityConfig {
+    /// Where the credentials of a machine are that has its other things in `home`.
+    pub(super) fn directory_in(&self, home: &Path) -> PathBuf {
+        let named = self.directory.clone();
+        named.unwrap_or_else(|| home.join(DIRECTORY))
+    }
+
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -35,8 +41,7 @@ impl NodeConfig {
     /// Where the node's credentials are.
     #[must_use]
     pub fn credentials(&self) -> PathBuf {
-        let named = self.security.directory.clone();
-        named.unwrap_or_else(|| self.directory.join(DIRECTORY))
+        self.security.directory_in(&self.directory)
     }
 
     /// What the node's certificate is to say: its name, and every host at which others are told to reach it.
@@ -48,6 +53,9 @@ impl NodeConfig {
         let listens = self.endpoints().map(|(_, endpoint)| endpoint.listen.ip());
         let listens = listens.iter().filter(|ip| !ip.is_unspecified());
         hosts.extend(listens.map(ToString::to_string));
+        // Other members of etcd, and their clients, know this one by its address.
+        let member = self.etcd.as_ref().and_then(|it| it.own(&self.name));
+        hosts.extend(member.map(|(_, address)| address.to_string()));
         Subject {
             node: self.node,
             name: self.name.clone(),

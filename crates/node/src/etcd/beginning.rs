@@ -62,6 +62,10 @@ pub(super) struct Own {
     pub(super) consent: PathBuf,
     /// Whether it is there.
     pub(super) consented: bool,
+    /// The scheme of all URLs.
+    pub(super) scheme: &'static str,
+    /// What `etcdctl` has to be told beside the endpoints.
+    pub(super) etcdctl: String,
 }
 
 /// Why a member does not begin yet. Its text is for an operator.
@@ -84,7 +88,7 @@ impl fmt::Display for Wait {
 pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
     let agreed = others.iter().find_map(Other::agreed);
     if let Some(members) = agreed {
-        let orders = Orders::to(others);
+        let orders = Orders::to(others, own);
         return match members.iter().find(|member| own.is(member)) {
             None => Err(no_member(own, &orders, members)),
             Some(member) if member.has_run() => Err(lost(own, &orders, member)),
@@ -155,15 +159,18 @@ fn initial(own: &Own, members: &[EtcdMember]) -> String {
 /// The commands by which an operator changes who the members are. They are told to all members that answer: the
 /// others may be gone for good.
 struct Orders {
+    /// With what `etcdctl` needs to reach them.
     endpoints: String,
 }
 
 impl Orders {
-    fn to(others: &[Other]) -> Self {
+    fn to(others: &[Other], own: &Own) -> Self {
         let living = others.iter().filter(|other| other.agreed().is_some());
-        let endpoints = living.map(|other| format!("http://{}", other.client));
+        let endpoints = living.map(|other| format!("{}://{}", own.scheme, other.client));
         let endpoints = endpoints.collect::<Vec<_>>().join(",");
-        Self { endpoints }
+        Self {
+            endpoints: endpoints + &own.etcdctl,
+        }
     }
 
     fn list(&self) -> String {
@@ -333,6 +340,8 @@ mod tests {
             data: "/d/etcd/data".into(),
             consent: "/d/etcd/new".into(),
             consented: false,
+            scheme: "http",
+            etcdctl: String::new(),
         }
     }
 

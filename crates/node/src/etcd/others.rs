@@ -12,10 +12,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use holdfast_metadata::etcd::{EtcdMember, members};
+use holdfast_metadata::etcd::{EtcdMember, EtcdTls, members};
 use holdfast_model::ClusterId;
+use holdfast_tls::{Acceptor, Connector};
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
@@ -35,20 +36,41 @@ pub(super) fn greeting(cluster: ClusterId, initial: &str) -> String {
     format!("{GREETING}{cluster} {initial}\n")
 }
 
-/// Says the greeting to everybody who connects. Never ends.
-pub(super) async fn answer(listener: TcpListener, greeting: String) {
+/// Says the greeting to everybody who connects; over TLS, where there is to be TLS. Never ends.
+pub(super) async fn answer(listener: TcpListener, greeting: String, acceptor: Option<Acceptor>) {
     loop {
-        let Ok((mut stream, _)) = listener.accept().await else {
+        let Ok((stream, _)) = listener.accept().await else {
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let say = async {
-            stream.write_all(greeting.as_bytes()).await?;
-            stream.shutdown().await
+            match &acceptor {
+                Some(acceptor) => {
+                    let accepted = acceptor.accept(stream).await;
+                    let (stream, _) = accepted.map_err(|_| ())?;
+                    say(stream, &greeting).await
+                }
+                None => say(stream, &greeting).await,
+            }
         };
         // Whoever does not want to hear it asks again.
         let _ = timeout(PATIENCE, say).await;
     }
+}
+
+async fn say(mut stream: impl AsyncWrite + Unpin, greeting: &str) -> Result<(), ()> {
+    let said = stream.write_all(greeting.as_bytes()).await;
+    said.map_err(|_| ())?;
+    stream.shutdown().await.map_err(|_| ())
+}
+
+/// How others are asked.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// To their clients' ports.
+    pub(super) client: Option<EtcdTls>,
+    /// To whatever else they say; none in the clear.
+    pub(super) connector: Option<Connector>,
 }
 
 /// Asks a member in every way.
@@ -57,13 +79,14 @@ pub(super) async fn ask(
     peer: SocketAddr,
     cluster: ClusterId,
     greeting: &str,
+    way: &Way,
 ) -> Heard {
     let endpoint = client.to_string();
     let endpoint = endpoint.parse().expect("a socket's address is an endpoint");
     let (agreed, known, said) = tokio::join!(
-        members(&endpoint, cluster),
-        known_members(peer),
-        said(client)
+        members(&endpoint, cluster, way.client.as_ref()),
+        known_members(peer, way),
+        said(client, way)
     );
     if let Ok(members) = agreed {
         return Heard::Agreed(members);
@@ -110,11 +133,11 @@ impl From<Known> for EtcdMember {
 }
 
 /// Whom a member that runs knows, by itself.
-async fn known_members(peer: SocketAddr) -> Option<Vec<EtcdMember>> {
+async fn known_members(peer: SocketAddr, way: &Way) -> Option<Vec<EtcdMember>> {
     // In HTTP's first version, which knows no answer in pieces. Where it ends is read from the list: etcd leaves
     // the connection open, at times.
     let request = format!("GET /members HTTP/1.0\r\nHost: {peer}\r\n\r\n");
-    exchange(peer, request.as_bytes(), read_members).await
+    exchange(peer, request.as_bytes(), way, read_members).await
 }
 
 /// The members in an answer, once all of it is there.
@@ -130,8 +153,8 @@ fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
 }
 
 /// What is said to whoever says nothing.
-async fn said(client: SocketAddr) -> Option<String> {
-    exchange(client, b"", read_line).await
+async fn said(client: SocketAddr, way: &Way) -> Option<String> {
+    exchange(client, b"", way, read_line).await
 }
 
 fn read_line(answer: &[u8]) -> Option<String> {
@@ -143,21 +166,38 @@ fn read_line(answer: &[u8]) -> Option<String> {
 async fn exchange<T>(
     address: SocketAddr,
     request: &[u8],
+    way: &Way,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> Option<T> {
     let exchange = async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        stream.write_all(request).await.ok()?;
-        let mut stream = stream.take(ANSWER_BYTES_MAX);
-        let mut answer = Vec::new();
-        while stream.read_buf(&mut answer).await.ok()? > 0 {
-            if let Some(found) = read(&answer) {
-                return Some(found);
+        let stream = TcpStream::connect(address).await.ok()?;
+        match &way.connector {
+            Some(connector) => {
+                let host = address.ip().to_string();
+                let stream = connector.connect(&host, stream).await.ok()?;
+                talk(stream, request, read).await
             }
+            None => talk(stream, request, read).await,
         }
-        None
     };
     timeout(PATIENCE, exchange).await.ok()?
+}
+
+async fn talk<T>(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: &[u8],
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Option<T> {
+    stream.write_all(request).await.ok()?;
+    stream.flush().await.ok()?;
+    let mut stream = stream.take(ANSWER_BYTES_MAX);
+    let mut answer = Vec::new();
+    while stream.read_buf(&mut answer).await.ok()? > 0 {
+        if let Some(found) = read(&answer) {
+            return Some(found);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -185,8 +225,12 @@ mod tests {
             }
             std::future::pending::<()>().await;
         };
+        let plain = Way {
+            client: None,
+            connector: None,
+        };
         let members = tokio::select! {
-            members = known_members(address) => members.unwrap(),
+            members = known_members(address, &plain) => members.unwrap(),
             () = answers => unreachable!("it leaves the connection open"),
         };
         assert_eq!(members[0].name, "n1");

@@ -93,6 +93,7 @@ impl Supervisor {
             .mode(0o700)
             .create(&plan.directory)
             .map_err(Plan::refused("create", &plan.directory))?;
+        plan.check_tls()?;
         let running = match adopt(&plan) {
             None if plan.must_ask() => None,
             None => {
@@ -312,6 +313,9 @@ fn adopt(plan: &Plan) -> Option<Running> {
 
 fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> {
     let since = Instant::now();
+    plan.check_tls()?;
+    plan.note_tls()
+        .map_err(Plan::refused("mark", &plan.directory))?;
     plan.trim_log()
         .map_err(Plan::refused("shorten", &plan.path(LOG_FILE)))?;
     let path = plan.path(LOG_FILE);

@@ -11,12 +11,14 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use holdfast_metadata::etcd::EtcdMember;
+use holdfast_tls::Acceptor;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::beginning::{Beginning, Heard, Other, Wait, decide};
+use super::others::Way;
 use super::{EtcdStartError, Plan, others};
 use crate::lasting::{Lasting, Tell, span};
 
@@ -48,14 +50,19 @@ async fn ask(
     mut tell: impl FnMut(String),
 ) -> Result<Option<Beginning>, EtcdStartError> {
     let greeting = others::greeting(plan.cluster, &plan.initial);
-    let mut door = Door::new(plan.client, &greeting);
+    let (connector, acceptor) = plan.tls.both_sides()?.unzip();
+    let way = Way {
+        client: plan.tls.client()?,
+        connector,
+    };
+    let mut door = Door::new(plan.client, &greeting, acceptor);
     door.open().await?;
     let mut memory = Memory::new(plan.others.len());
     let beginning = loop {
         if is_over() {
             break None;
         }
-        let mut heard = round(plan, &greeting).await;
+        let mut heard = round(plan, &greeting, &way).await;
         let is_long = memory.recall(&mut heard);
         let mut own = plan.own();
         own.consented &= is_long;
@@ -87,15 +94,18 @@ async fn ask(
 struct Door<'a> {
     address: SocketAddr,
     greeting: &'a str,
+    /// How it is told over TLS.
+    acceptor: Option<Acceptor>,
     /// What answers there, while it is open.
     answering: JoinSet<()>,
 }
 
 impl<'a> Door<'a> {
-    fn new(address: SocketAddr, greeting: &'a str) -> Self {
+    fn new(address: SocketAddr, greeting: &'a str, acceptor: Option<Acceptor>) -> Self {
         Self {
             address,
             greeting,
+            acceptor,
             answering: JoinSet::new(),
         }
     }
@@ -108,7 +118,7 @@ impl<'a> Door<'a> {
         let address = self.address;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|source| EtcdStartError::Listen { address, source })?;
-        let answer = others::answer(listener, self.greeting.to_owned());
+        let answer = others::answer(listener, self.greeting.to_owned(), self.acceptor.clone());
         self.answering.spawn(answer);
         Ok(())
     }
@@ -160,13 +170,14 @@ impl Memory {
 }
 
 /// Asks all others at once.
-async fn round(plan: &Plan, greeting: &str) -> Vec<Other> {
+async fn round(plan: &Plan, greeting: &str, way: &Way) -> Vec<Other> {
     let mut asked = JoinSet::new();
     for (place, other) in plan.others.iter().enumerate() {
         let (client, peer) = (other.client, other.peer);
         let (cluster, greeting) = (plan.cluster, greeting.to_owned());
+        let way = way.clone();
         asked.spawn(async move {
-            let heard = others::ask(client, peer, cluster, &greeting).await;
+            let heard = others::ask(client, peer, cluster, &greeting, &way).await;
             (place, heard)
         });
     }
