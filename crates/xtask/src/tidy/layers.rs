@@ -60,17 +60,21 @@ const TABLE: &[Row] = &[
     row("api", Kind::Io, &["identity", "tls"]),
     row("console", Kind::Io, &[]),
     row("notify", Kind::Io, &[]),
+    row("outside", Kind::Io, &[]),
+    row("oidc", Kind::Io, &["identity", "outside"]),
     row(
         "node",
         Kind::Io,
         &[
-            "engine", "disk", "net", "metadata", "seal", "api", "console",
+            "engine", "disk", "net", "metadata", "seal", "api", "console", "oidc",
         ],
     ),
     row(
         "controller",
         Kind::Io,
-        &["control", "net", "metadata", "seal", "api", "notify"],
+        &[
+            "control", "net", "metadata", "seal", "api", "notify", "oidc",
+        ],
     ),
     row("tgt", Kind::Io, &[]),
     row("lab", Kind::Io, &["iscsi", "api"]),
