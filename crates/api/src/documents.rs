@@ -47,9 +47,9 @@ pub use history::{
     LocalHistoryQuery, LocalNodeMeasures, NodeMeasures, UnknownSubject,
 };
 pub use identity::{
-    AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit,
-    PasswordChange, SessionCreate, Token, TokenCreate, TokenCreated, TokenList, User, UserChange,
-    UserCreate, UserList,
+    AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit, LoginMethods,
+    LoginProvider, PasswordChange, SessionCreate, Token, TokenCreate, TokenCreated, TokenList,
+    User, UserChange, UserCreate, UserList,
 };
 pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,

@@ -10,8 +10,8 @@ use holdfast_identity::{Caller, UserName};
 
 use crate::Problem;
 use crate::documents::{
-    AuditEntry, AuditList, AuditQuery, LocalAudit, PasswordChange, SessionCreate, Token,
-    TokenCreate, TokenCreated, User, UserChange, UserCreate,
+    AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, PasswordChange, SessionCreate,
+    Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
 
 /// An answer that comes.
@@ -35,6 +35,86 @@ pub struct LoggedIn {
     pub secret: String,
 }
 
+/// A browser that is sent to a provider of identities.
+#[derive(Clone)]
+pub struct SentAway {
+    /// Where to: a URL.
+    pub location: String,
+    /// What it is to bring back: letters, digits, `-` and `_`.
+    pub ticket: String,
+}
+
+/// What a browser brings back from a provider of identities, none of it looked at.
+#[derive(Clone, Default)]
+pub struct BroughtBack {
+    /// The ticket that it was sent away with.
+    pub ticket: Option<String>,
+    /// Which login it is.
+    pub state: Option<String>,
+    /// What the provider gives a token for.
+    pub code: Option<String>,
+    /// Why there is none.
+    pub error: Option<String>,
+    /// Which provider says so.
+    pub issuer: Option<String>,
+}
+
+/// Why somebody has not been let in by a provider of identities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginFault {
+    /// There is none.
+    NoProvider,
+    /// It began nowhere, elsewhere, or too long ago.
+    Unknown,
+    /// The provider says no.
+    Denied,
+    /// Who it is is known, and that one has no role.
+    NoRole,
+    /// The provider does not answer, or not as it should.
+    Provider,
+    /// What the provider says is not believed.
+    Untrusted,
+    /// Too many log in at the same time.
+    Busy,
+    /// The metadata does not answer.
+    Unavailable,
+}
+
+impl LoginFault {
+    /// The word by which the login page knows it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoProvider => "no-provider",
+            Self::Unknown => "again",
+            Self::Denied => "denied",
+            Self::NoRole => "no-role",
+            Self::Provider => "provider",
+            Self::Untrusted => "untrusted",
+            Self::Busy => "busy",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A login at a provider of identities that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginRefused {
+    /// Why.
+    pub fault: LoginFault,
+    /// Who it was, if that is known.
+    pub who: Option<String>,
+}
+
+impl From<LoginFault> for LoginRefused {
+    fn from(fault: LoginFault) -> Self {
+        Self { fault, who: None }
+    }
+}
+
+/// What comes of a login at a provider of identities.
+pub type LoginAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, LoginRefused>> + Send + 'a>>;
+
 /// Users, tokens and sessions, and what was done by them.
 ///
 /// What cannot be known, because the metadata does not answer and never has, is
@@ -45,6 +125,24 @@ pub trait Identities: Send + Sync + 'static {
 
     /// Begins a session; [`ProblemKind::TooManyAttempts`](crate::ProblemKind::TooManyAttempts) where too many have failed.
     fn log_in(&self, request: SessionCreate, from: IpAddr) -> Answer<'_, LoggedIn>;
+
+    /// How one can log in.
+    fn login_methods(&self) -> LoginMethods {
+        LoginMethods {
+            password: true,
+            oidc: None,
+        }
+    }
+
+    /// Sends a browser to the provider of identities.
+    fn send_away(&self) -> LoginAnswer<'_, SentAway> {
+        Box::pin(async { Err(LoginFault::NoProvider.into()) })
+    }
+
+    /// Begins a session of whoever has come back from there.
+    fn come_back(&self, _: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
+        Box::pin(async { Err(LoginFault::NoProvider.into()) })
+    }
 
     /// Ends a session.
     fn log_out<'a>(&'a self, session: &'a str) -> Answer<'a, ()>;

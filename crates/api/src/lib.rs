@@ -27,7 +27,10 @@ mod upkeep;
 
 pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};
-pub use identities::{Answer, Door, Identities, LoggedIn, Shown};
+pub use identities::{
+    Answer, BroughtBack, Door, Identities, LoggedIn, LoginAnswer, LoginFault, LoginRefused,
+    SentAway, Shown,
+};
 pub use peer::Peer;
 pub use precondition::{Conditional, EntityTag, Precondition};
 pub use problem::{Problem, ProblemKind};

@@ -9,6 +9,7 @@ mod history;
 mod identity;
 mod lasting;
 mod log;
+mod login;
 mod metrics;
 mod page;
 mod paths;
@@ -127,7 +128,10 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         alarms::receivers,
         alarms::put_receiver,
         alarms::remove_receiver,
-        alarms::test_receiver
+        alarms::test_receiver,
+        login::methods,
+        login::begin,
+        login::end
     ),
     components(schemas(Problem))
 )]
@@ -192,6 +196,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(paths::routes())
         .merge(traffic::routes())
         .merge(alarms::routes())
+        .merge(login::routes(door.clone()))
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))

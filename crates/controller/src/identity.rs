@@ -9,6 +9,7 @@
 
 mod answer;
 mod audit_of_all;
+mod external;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,14 +17,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_identity::{
-    ACCOUNTS_KEY, AccountError, AccountsRecord, Drawn, PasswordHash, ProofKind, SESSIONS_KEY,
-    SessionsRecord, Throttle,
+    ACCOUNTS_KEY, AccountError, AccountsRecord, Drawn, EXTERNAL_KEY, ExternalRecord, PasswordHash,
+    ProofKind, SESSIONS_KEY, SessionsRecord, Throttle,
 };
 use holdfast_model::metadata::{
     Compare, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
     TransactionOutcome,
 };
 use holdfast_model::record::{Record, RecordError};
+use holdfast_oidc::Provider;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -58,6 +60,8 @@ pub struct Accounts {
     hashing: Arc<Semaphore>,
     waiting: Semaphore,
     begun: Instant,
+    /// Where one can log in besides.
+    provider: Option<Arc<Provider>>,
     known: Mutex<Option<(Arc<Known>, Instant)>>,
     /// Held by whoever asks the metadata: when that was last done.
     asked: tokio::sync::Mutex<Option<Instant>>,
@@ -70,6 +74,8 @@ struct Known {
     accounts_at: Revision,
     sessions: SessionsRecord,
     sessions_at: Revision,
+    external: ExternalRecord,
+    external_at: Revision,
 }
 
 impl Known {
@@ -81,6 +87,7 @@ impl Known {
         vec![
             at(ACCOUNTS_KEY, self.accounts_at),
             at(SESSIONS_KEY, self.sessions_at),
+            at(EXTERNAL_KEY, self.external_at),
         ]
     }
 
@@ -94,9 +101,12 @@ impl Known {
                 if value.key == ACCOUNTS_KEY {
                     known.accounts = AccountsRecord::decode(&value.value)?;
                     known.accounts_at = value.mod_revision;
-                } else {
+                } else if value.key == SESSIONS_KEY {
                     known.sessions = SessionsRecord::decode(&value.value)?;
                     known.sessions_at = value.mod_revision;
+                } else {
+                    known.external = ExternalRecord::decode(&value.value)?;
+                    known.external_at = value.mod_revision;
                 }
             }
         }
@@ -116,9 +126,16 @@ impl Accounts {
             hashing: Arc::new(Semaphore::new(HASHED_MAX)),
             waiting: Semaphore::new(HASHES_WAITING_MAX),
             begun: Instant::now(),
+            provider: None,
             known: Mutex::default(),
             asked: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Lets in besides whom that provider of identities knows, and its settings give a role.
+    #[must_use]
+    pub fn trusting(self, provider: Option<Arc<Provider>>) -> Self {
+        Self { provider, ..self }
     }
 
     /// What is known, and not older than [`FRESH`], if the metadata answers.
@@ -178,7 +195,11 @@ impl Accounts {
     /// What the metadata holds; if that is what is known, without telling it again.
     async fn read(&self, last: Option<Arc<Known>>) -> Result<Arc<Known>, Problem> {
         let range = |key: &str| Operation::Range(Selector::Key(key.to_owned()));
-        let all = vec![range(ACCOUNTS_KEY), range(SESSIONS_KEY)];
+        let all = vec![
+            range(ACCOUNTS_KEY),
+            range(SESSIONS_KEY),
+            range(EXTERNAL_KEY),
+        ];
         let (compare, success) = match &last {
             Some(last) => (last.compare(), Vec::new()),
             None => (Vec::new(), all.clone()),
@@ -204,16 +225,27 @@ impl Accounts {
         &self,
         apply: impl Fn(&mut AccountsRecord, &mut SessionsRecord) -> Result<T, AccountError>,
     ) -> Result<T, Problem> {
+        self.change_known(|known| apply(&mut known.accounts, &mut known.sessions))
+            .await
+    }
+
+    /// The same, with the sessions of those who are no users.
+    async fn change_known<T>(
+        &self,
+        apply: impl Fn(&mut Known) -> Result<T, AccountError>,
+    ) -> Result<T, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
             self.controller.may_change(Change::Other).await?;
             let seen = self.read(self.last().map(|(known, _)| known)).await?;
             let mut next = (*seen).clone();
-            let done = apply(&mut next.accounts, &mut next.sessions).map_err(refused)?;
+            let done = apply(&mut next).map_err(refused)?;
             let changed = [
                 (next.accounts != seen.accounts)
                     .then(|| Operation::put(ACCOUNTS_KEY.to_owned(), next.accounts.encode())),
                 (next.sessions != seen.sessions)
                     .then(|| Operation::put(SESSIONS_KEY.to_owned(), next.sessions.encode())),
+                (next.external != seen.external)
+                    .then(|| Operation::put(EXTERNAL_KEY.to_owned(), next.external.encode())),
             ];
             let success: Vec<_> = changed.into_iter().flatten().collect();
             if success.is_empty() {
@@ -402,6 +434,10 @@ fn refused(error: AccountError) -> Problem {
         AccountError::Lifetime => (
             ProblemKind::Invalid,
             "a token for a script is well made for 90 days: `--for 90d`",
+        ),
+        AccountError::LifetimeExternal => (
+            ProblemKind::Invalid,
+            "choose 90 days at most, `--for 90d`, or have a user of this cluster make it",
         ),
         AccountError::Password(_) => (
             ProblemKind::Invalid,

@@ -3,19 +3,26 @@
 
 mod support;
 
+#[path = "../../oidc/tests/support/issuer.rs"]
+#[allow(dead_code, reason = "the tests of the protocol ask more of it")]
+mod issuer;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::documents::{
     AuditEntry, AuditQuery, PasswordChange, SessionCreate, TokenCreate, UserChange, UserCreate,
 };
-use holdfast_api::{Identities, ProblemKind, Shown};
+use holdfast_api::{BroughtBack, Identities, LoginFault, ProblemKind, Shown};
 use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
 use holdfast_identity::{Caller, Role, Scope};
 use holdfast_metadata::Embedded;
 use holdfast_model::record::Secret;
+use holdfast_oidc::{Provider, Settings, TicketKey};
 
+use issuer::{CLIENT, Issuer, SECRET, fields, visit};
 use support::away::session;
 use support::{CLUSTER, Node, controller, open};
 
@@ -399,4 +406,148 @@ async fn many_changes_at_the_same_time_are_all_made() {
         made.unwrap();
     }
     assert_eq!(here.tokens().await.unwrap().len(), 4);
+}
+
+/// Where browsers come back to.
+const EXTERNAL: &str = "https://storage.example";
+
+fn provider(issuer: &Issuer) -> Option<Arc<Provider>> {
+    let settings = Settings {
+        name: "Test".to_owned(),
+        issuer: issuer.url.clone(),
+        client_id: CLIENT.to_owned(),
+        client_secret: Some(Secret(SECRET.to_owned())),
+        authority: None,
+        scopes: vec!["openid".to_owned()],
+        username_claim: "preferred_username".to_owned(),
+        roles_claim: "groups".to_owned(),
+        roles: [(Role::Operator, vec!["staff".to_owned()])].into(),
+        external_url: EXTERNAL.to_owned(),
+    };
+    let key = TicketKey::derive(b"the cluster's");
+    Some(Arc::new(Provider::new(settings, key).unwrap()))
+}
+
+/// What a browser comes back with that was sent away there.
+async fn away(accounts: &Accounts) -> BroughtBack {
+    let sent = accounts.send_away().await.ok().unwrap();
+    let back = tokio::task::spawn_blocking(move || visit(&sent.location));
+    let back = back.await.unwrap();
+    let mut back = fields(back.split_once('?').unwrap().1);
+    BroughtBack {
+        ticket: Some(sent.ticket),
+        state: back.remove("state"),
+        code: back.remove("code"),
+        error: back.remove("error"),
+        issuer: back.remove("iss"),
+    }
+}
+
+#[tokio::test]
+async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let issuer = Issuer::start(&format!("{EXTERNAL}/api/v1/login/oidc/callback"), false);
+    let here = accounts(&store, folder.path(), "n1").await;
+    let here = here.trusting(provider(&issuer));
+    let there = accounts(&store, folder.path(), "n2").await;
+    let there = there.trusting(provider(&issuer));
+    here.create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    let local = here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
+    let url = here.login_methods().oidc.unwrap().url;
+    assert_eq!(url, "https://storage.example/api/v1/login/oidc");
+    // It begins at one node and ends at another; whoever is called like a user is somebody else.
+    let came = there.come_back(away(&here).await).await.ok().unwrap();
+    assert_eq!(came.caller.who.to_string(), "user oidc:ada (f7c2-ada)");
+    assert_eq!(came.caller.role, Role::Operator);
+    for at in [&here, &there] {
+        let caller = at.who(Shown::Session(&came.secret)).await.unwrap();
+        assert_eq!(caller, came.caller);
+    }
+    let users = here.users().await.unwrap();
+    let told: Vec<_> = users
+        .iter()
+        .map(|it| (&*it.name, it.role, it.sessions, it.subject.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("ada", Role::Administrator, 1, None),
+            ("oidc:ada", Role::Operator, 1, Some("f7c2-ada"))
+        ]
+    );
+    // Nothing of it can be changed here, and it makes no token that outlives it by years.
+    let change = UserChange {
+        role: Some(Role::Viewer),
+        ..UserChange::default()
+    };
+    let refused = here.change_user("oidc:ada", change).await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Refused);
+    let days = |days: u64| TokenCreate {
+        lifetime_seconds: days * 86_400,
+        ..token(Role::Operator)
+    };
+    let long = here.create_token(days(91), &came.caller).await.unwrap_err();
+    assert_eq!(long.kind, ProblemKind::Invalid);
+    assert!(long.detail.contains("90 days"), "{}", long.detail);
+    let made = here.create_token(days(90), &came.caller).await.unwrap();
+    assert_eq!(made.token.created_by, "user oidc:ada (f7c2-ada)");
+    let more = here
+        .create_token(token(Role::Administrator), &came.caller)
+        .await;
+    assert_eq!(more.unwrap_err().kind, ProblemKind::Forbidden);
+    // An administrator ends the logins of that one, and of nobody else.
+    there.remove_user("oidc:ada").await.unwrap();
+    assert!(there.who(Shown::Session(&came.secret)).await.is_err());
+    let token = Shown::Token(&made.secret.0);
+    assert!(there.who(token).await.is_err());
+    tokio::time::sleep(STALE).await;
+    assert!(here.who(Shown::Session(&came.secret)).await.is_err());
+    assert!(here.who(Shown::Session(&local.secret)).await.is_ok());
+    let gone = here.remove_user("oidc:ada").await.unwrap_err();
+    assert_eq!(gone.kind, ProblemKind::NoSuchUser);
+    // And so does whoever logs out.
+    let came = here.come_back(away(&there).await).await.ok().unwrap();
+    let holdfast_identity::Who::External(_, id) = &came.caller.who else {
+        panic!("somebody came back");
+    };
+    here.log_out(id).await.unwrap();
+    assert!(here.who(Shown::Session(&came.secret)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_login_at_a_provider_that_fails_is_told_by_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let issuer = Issuer::start(&format!("{EXTERNAL}/api/v1/login/oidc/callback"), false);
+    let here = accounts(&store, folder.path(), "n1").await;
+    let none = here.send_away().await.err().unwrap();
+    assert_eq!(none.fault, LoginFault::NoProvider);
+    let here = here.trusting(provider(&issuer));
+    let refused = async |back| here.come_back(back).await.err().unwrap();
+    let back = BroughtBack {
+        ticket: None,
+        ..away(&here).await
+    };
+    assert_eq!(refused(back).await.fault, LoginFault::Unknown);
+    issuer.behave(|it| {
+        let groups = serde_json::json!(["guests"]);
+        it.claims.insert("groups".to_owned(), groups);
+    });
+    let found = refused(away(&here).await).await;
+    assert_eq!(found.fault, LoginFault::NoRole);
+    assert_eq!(found.who.as_deref(), Some("user oidc:ada (f7c2-ada)"));
+    issuer.behave(|it| it.algorithm = Some("none"));
+    let found = refused(away(&here).await).await;
+    assert_eq!((found.fault, found.who), (LoginFault::Untrusted, None));
+    issuer.behave(|it| it.error = Some("access_denied"));
+    assert_eq!(refused(away(&here).await).await.fault, LoginFault::Denied);
+    issuer.behave(|it| {
+        it.error = None;
+        it.answers.insert("/token", (500, Vec::new()));
+    });
+    assert_eq!(refused(away(&here).await).await.fault, LoginFault::Provider);
+    assert!(here.users().await.unwrap().is_empty());
 }

@@ -287,20 +287,48 @@ fn members_of_etcd_with_tls_let_in_nobody_else() {
         let strange = machines.scratch().join("strange");
         let directory = strange.to_str().context("a path of a test is UTF-8")?;
         let cluster = "5eed0000000000000000000000000003";
-        cli::done(&["security", "found", "--directory", directory, "--cluster", cluster])?;
+        cli::done(&[
+            "security",
+            "found",
+            "--directory",
+            directory,
+            "--cluster",
+            cluster,
+        ])?;
         let other = machines.scratch().join("strange-1");
         let out = other.to_str().context("a path of a test is UTF-8")?;
-        let issue = ["security", "issue", "--directory", directory, "--node", "1", "--name", "m1"];
+        let issue = [
+            "security",
+            "issue",
+            "--directory",
+            directory,
+            "--node",
+            "1",
+            "--name",
+            "m1",
+        ];
         cli::done(&[&issue[..], &["--address", "127.0.0.1", "--out", out]].concat())?;
         for place in 0..3 {
             let url = machines.etcd_url(place);
             ensure!(url.starts_with("https://"), "it has TLS");
             let own = machines.credentials(place);
-            ensure!(asks_etcd(machines, place, &url, Some(&own))?, "its own is let in");
-            ensure!(!asks_etcd(machines, place, &url, None)?, "who shows nothing is not");
-            ensure!(!asks_etcd(machines, place, &url, Some(&other))?, "nor a stranger");
+            ensure!(
+                asks_etcd(machines, place, &url, Some(&own))?,
+                "its own is let in"
+            );
+            ensure!(
+                !asks_etcd(machines, place, &url, None)?,
+                "who shows nothing is not"
+            );
+            ensure!(
+                !asks_etcd(machines, place, &url, Some(&other))?,
+                "nor a stranger"
+            );
             let plain = url.replacen("https://", "http://", 1);
-            ensure!(!asks_etcd(machines, place, &plain, None)?, "nor one in the clear");
+            ensure!(
+                !asks_etcd(machines, place, &plain, None)?,
+                "nor one in the clear"
+            );
             let peers = machines.etcd_peers(place);
             let mut stream = TcpStream::connect(peers)?;
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -25,6 +25,10 @@ pub const TOKEN_LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// How long at most: five years, as long as machines are kept.
 pub const TOKEN_LIFETIME_MAX: Duration = Duration::from_secs(5 * 365 * 86_400);
 
+/// How long at most where who makes it has logged in at a provider: 90 days. Who is not there any more, or no longer what he
+/// was, is not told here, and makes no new one.
+pub const TOKEN_LIFETIME_MAX_EXTERNAL: Duration = Duration::from_secs(90 * 86_400);
+
 /// Users and tokens, at [`ACCOUNTS_KEY`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,6 +117,9 @@ pub enum AccountError {
     /// It is too short, or too long.
     #[error("a token holds for a minute at least, and for five years at most")]
     Lifetime,
+    /// It is too long for who has logged in at a provider.
+    #[error("a token of who has logged in at a provider of identities holds for 90 days at most")]
+    LifetimeExternal,
     /// The password is none.
     #[error(transparent)]
     Password(#[from] PasswordError),
@@ -257,7 +264,7 @@ impl AccountsRecord {
     /// Adds a token that `maker` wants; those that have expired go. One that a token makes ends with that one.
     ///
     /// # Errors
-    /// [`AccountError::MoreThanMaker`], [`AccountError::Lifetime`], [`AccountError::Full`].
+    /// [`AccountError::MoreThanMaker`], [`AccountError::Lifetime`], [`AccountError::LifetimeExternal`], [`AccountError::Full`].
     pub fn add_token(
         &mut self,
         drawn: &Drawn,
@@ -271,6 +278,9 @@ impl AccountsRecord {
         }
         if !(TOKEN_LIFETIME_MIN..=TOKEN_LIFETIME_MAX).contains(&lifetime) {
             return Err(AccountError::Lifetime);
+        }
+        if matches!(maker.who, Who::External(..)) && lifetime > TOKEN_LIFETIME_MAX_EXTERNAL {
+            return Err(AccountError::LifetimeExternal);
         }
         self.tokens.retain(|token| now_ms < token.expires_ms);
         if self.tokens.len() >= TOKENS_MAX {

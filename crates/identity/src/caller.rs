@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Label, UserName};
+use crate::{ExternalUser, Label, UserName};
 
 /// What somebody may do at most. The order is that of what they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -134,6 +134,8 @@ pub struct Permission {
 pub enum Who {
     /// A user who has logged in; the id of the session.
     User(UserName, String),
+    /// Somebody who has logged in at a provider of identities; the id of the session.
+    External(ExternalUser, String),
     /// A program with a token: its id, and what it is called.
     Token(String, Label),
     /// A node of this cluster, or who holds its key, by its certificate.
@@ -144,6 +146,7 @@ impl fmt::Display for Who {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(name, _) => write!(formatter, "user {name}"),
+            Self::External(user, _) => write!(formatter, "user {user} ({})", user.subject()),
             Self::Token(id, label) => write!(formatter, "token {label} ({id})"),
             Self::Node(node) => write!(formatter, "node {node}"),
         }

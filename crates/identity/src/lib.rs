@@ -16,6 +16,7 @@ extern crate alloc;
 
 mod accounts;
 mod caller;
+mod external;
 mod name;
 mod password;
 mod proof;
@@ -23,10 +24,13 @@ mod sessions;
 mod throttle;
 
 pub use accounts::{
-    ACCOUNTS_KEY, AccountError, AccountsRecord, TOKEN_LIFETIME_MAX, TOKEN_LIFETIME_MIN, TOKENS_MAX,
-    TokenRecord, USERS_MAX, UserChange, UserRecord,
+    ACCOUNTS_KEY, AccountError, AccountsRecord, TOKEN_LIFETIME_MAX, TOKEN_LIFETIME_MAX_EXTERNAL,
+    TOKEN_LIFETIME_MIN, TOKENS_MAX, TokenRecord, USERS_MAX, UserChange, UserRecord,
 };
 pub use caller::{Area, Caller, Permission, Role, Scope, UnknownName, Who};
+pub use external::{
+    EXTERNAL_KEY, EXTERNAL_SESSIONS_MAX, ExternalRecord, ExternalSession, ExternalUser,
+};
 pub use name::{
     LABEL_LENGTH_MAX, Label, LabelError, USER_NAME_LENGTH_MAX, UserName, UserNameError,
 };

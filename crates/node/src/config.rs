@@ -415,7 +415,9 @@ impl NodeConfig {
         }
         if let Some(section) = &self.etcd {
             section.check()?;
-            return Ok(MetadataSource::Etcd(section.endpoints(&self.name, self.etcd_tls().is_on())));
+            return Ok(MetadataSource::Etcd(
+                section.endpoints(&self.name, self.etcd_tls().is_on()),
+            ));
         }
         let endpoints = etcd.iter().map(|endpoint| endpoint.parse());
         Ok(MetadataSource::Etcd(endpoints.collect::<Result<_, _>>()?))

@@ -470,7 +470,8 @@ mod tests {
     #[test]
     fn a_member_is_started_by_the_list_alone() {
         let directory = Path::new("/srv/holdfast/etcd");
-        let plan = Plan::of_machine(&section(), ClusterId(7), "n2", directory, &MemberTls::Off).unwrap();
+        let plan =
+            Plan::of_machine(&section(), ClusterId(7), "n2", directory, &MemberTls::Off).unwrap();
         assert_eq!(plan.client().to_string(), "[2001:db8::2]:2379");
         let says = |what: &str| assert!(plan.arguments.iter().any(|it| it == what), "{what}");
         says("--name=n2");
@@ -529,9 +530,8 @@ mod tests {
     fn tls_of_a_member_with_data_is_changed_by_nobody_but_an_operator() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("etcd");
-        let plan = |tls: &MemberTls| {
-            Plan::of_machine(&section(), ClusterId(7), "n2", &home, tls).unwrap()
-        };
+        let plan =
+            |tls: &MemberTls| Plan::of_machine(&section(), ClusterId(7), "n2", &home, tls).unwrap();
         let (off, on) = (plan(&MemberTls::Off), plan(&MemberTls::On("/tls".into())));
         let begin = |plan: &Plan| {
             fs::create_dir_all(&home).unwrap();
@@ -552,7 +552,10 @@ mod tests {
         fs::remove_dir_all(&home).unwrap();
         begin(&on);
         let error = off.check_tls().unwrap_err().to_string();
-        assert!(error.contains("plain = true") && error.contains("rm "), "{error}");
+        assert!(
+            error.contains("plain = true") && error.contains("rm "),
+            "{error}"
+        );
     }
 
     /// It is told before a directory is taken and a log begun.
@@ -562,7 +565,13 @@ mod tests {
             program: Some("/nowhere/etcd".into()),
             ..section()
         };
-        let plan = Plan::of_machine(&section, ClusterId(7), "n2", Path::new("/d"), &MemberTls::Off);
+        let plan = Plan::of_machine(
+            &section,
+            ClusterId(7),
+            "n2",
+            Path::new("/d"),
+            &MemberTls::Off,
+        );
         let error = plan.unwrap_err().to_string();
         assert!(error.contains("start /nowhere/etcd"), "{error}");
     }

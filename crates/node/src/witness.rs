@@ -32,7 +32,8 @@ pub fn run(config: &WitnessConfig) -> Result<(), NodeError> {
         let _within = runtime.enter();
         Signals::listen()?
     };
-    let credentials = begin_credentials(config, &tls).inspect_err(|error| tracing::error!("{error}"))?;
+    let credentials =
+        begin_credentials(config, &tls).inspect_err(|error| tracing::error!("{error}"))?;
     let supervisor = Supervisor::start(plan).inspect_err(|error| tracing::error!("{error}"))?;
     runtime.block_on(async {
         tokio::select! {

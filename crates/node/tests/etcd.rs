@@ -27,7 +27,8 @@ fn section() -> EtcdSection {
 }
 
 fn plan(section: &EtcdSection, directory: &Path) -> Plan {
-    Plan::of_machine(section, ClusterId(1), "m", directory, &MemberTls::Off).expect("etcd is installed")
+    Plan::of_machine(section, ClusterId(1), "m", directory, &MemberTls::Off)
+        .expect("etcd is installed")
 }
 
 fn wait(what: &str, mut condition: impl FnMut() -> bool) {

@@ -133,7 +133,9 @@ impl Three {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(members(&endpoint, CLUSTER, tls.as_ref())).ok()
+        runtime
+            .block_on(members(&endpoint, CLUSTER, tls.as_ref()))
+            .ok()
     }
 
     /// Waits until all members are well, which each of them says.
@@ -450,7 +452,11 @@ fn nobody_is_let_in_without_a_certificate_of_the_cluster() {
             fs::rename(new.join(name), second.join(name)).unwrap();
         }
         wait("the new one is shown", || shown() != fingerprint);
-        assert_eq!(three.supervisor(2).pid(), before, "it was not started again");
+        assert_eq!(
+            three.supervisor(2).pid(),
+            before,
+            "it was not started again"
+        );
         three.wait_until_whole();
     });
 }
@@ -489,13 +495,8 @@ fn members_get_tls_one_after_the_other() {
         let refused = |three: &mut Three, place: usize, tls: &MemberTls| {
             three.tls[place - 1] = tls.clone();
             let name = format!("n{place}");
-            let plan = Plan::of_machine(
-                &three.section,
-                CLUSTER,
-                &name,
-                &three.directory(place),
-                tls,
-            );
+            let plan =
+                Plan::of_machine(&three.section, CLUSTER, &name, &three.directory(place), tls);
             Supervisor::start(plan.unwrap()).unwrap_err().to_string()
         };
         for place in 1..=3 {
@@ -508,7 +509,11 @@ fn members_get_tls_one_after_the_other() {
         }
         for place in 1..=3 {
             let id = three.agreed(place).unwrap();
-            let id = id.iter().find(|it| it.name == format!("n{place}")).unwrap().id;
+            let id = id
+                .iter()
+                .find(|it| it.name == format!("n{place}"))
+                .unwrap()
+                .id;
             three.stop(place);
             let other = place % 3 + 1;
             let peers = SocketAddr::new(three.client(place).ip(), three.section.peer_port);
@@ -531,8 +536,13 @@ fn members_get_tls_one_after_the_other() {
             three.wait_until_whole();
         }
         let listed = three.agreed(1).unwrap();
-        let urls = listed.iter().flat_map(|it| it.peer_urls.iter().chain(&it.client_urls));
-        assert!(urls.clone().all(|url| url.starts_with("https://")), "{listed:?}");
+        let urls = listed
+            .iter()
+            .flat_map(|it| it.peer_urls.iter().chain(&it.client_urls));
+        assert!(
+            urls.clone().all(|url| url.starts_with("https://")),
+            "{listed:?}"
+        );
         // Nobody goes back by a file alone.
         three.stop(3);
         let error = refused(&mut three, 3, &coming[2]);

@@ -31,6 +31,28 @@ pub struct Identity {
     pub scope: Scope,
     /// Until when that holds: milliseconds since 1970 (UTC); null without an end.
     pub expires_ms: Option<u64>,
+    /// Which provider of identities says who it is, if one does: its issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+}
+
+/// How one can log in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoginMethods {
+    /// Whether users log in with a password; without security there are none.
+    pub password: bool,
+    /// The provider of identities at which one can log in, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<LoginProvider>,
+}
+
+/// A provider of identities.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoginProvider {
+    /// What people call it.
+    pub name: String,
+    /// Where a browser begins a login: the URL of a page.
+    pub url: String,
 }
 
 /// How somebody has shown who he is.
@@ -85,6 +107,13 @@ pub struct User {
     pub password_changed_ms: u64,
     /// Logins that hold.
     pub sessions: u32,
+    /// Which provider of identities says who it is, if one does: its issuer. Such a user is listed while logins hold; the role is
+    /// that of the newest, and removing the user ends them, and the tokens that were made with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// What that provider calls the user for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 /// The user that is wanted.

@@ -74,6 +74,8 @@ answers! {
     OfChange: "400" "404" "409" "413" "415";
     /// Where a password is shown.
     OfLogin: "400" "409" "413" "415" "429";
+    /// Where a browser is sent on.
+    OfSending: "400" "404" "409";
     /// Of a creation, which may bear a key.
     OfCreation: "400" "404" "409" "413" "415" "422";
     /// The same, of what has a tag.

@@ -22,6 +22,7 @@ use holdfast_identity::Caller;
 
 use super::identity::SESSION_COOKIE;
 use super::lasting::while_allowed;
+use super::login::{CameBack, LOGIN_PATH};
 use super::permissions::{Need, needed};
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
@@ -100,6 +101,15 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
         if matches!(response.status(), StatusCode::OK | StatusCode::UNAUTHORIZED) {
             note(&*identities, AuditEntry { who, ..entry }, &response);
         }
+    } else if let Some(CameBack { who, refused }) = response.extensions().get().cloned() {
+        let status = refused.map_or(response.status(), |_| StatusCode::FORBIDDEN);
+        identities.note(AuditEntry {
+            at_ms: now_ms(),
+            who,
+            status: status.as_u16(),
+            code: refused.map(str::to_owned),
+            ..entry
+        });
     } else if is_known && (changes || is_refused) {
         note(&*identities, entry, &response);
     }
@@ -193,14 +203,19 @@ fn bearer(headers: &HeaderMap) -> Option<Result<&str, Problem>> {
     }))
 }
 
-/// The session in a cookie (RFC 6265, section 5.4).
+/// The session in a cookie.
 pub(super) fn session(headers: &HeaderMap) -> Option<&str> {
+    cookie(headers, SESSION_COOKIE)
+}
+
+/// The cookie of a name (RFC 6265, section 5.4).
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';'));
     pairs.find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
-        (name == SESSION_COOKIE).then_some(value)
+        (name == wanted).then_some(value)
     })
 }
 
@@ -232,6 +247,11 @@ fn forbidden(caller: &Caller, role: &str) -> Problem {
 fn shown_path(head: &Parts) -> String {
     let path = head.uri.path_and_query();
     let path = path.map_or("", |path| path.as_str());
+    // What a browser brings back from a provider of identities is for nobody else.
+    let path = match head.uri.path() {
+        alone if alone.starts_with(LOGIN_PATH) => alone,
+        _ => path,
+    };
     let proof = ["hft_", "hfs_"].into_iter().filter_map(|it| path.find(it));
     let end = proof.min().map_or(path.len(), |at| at + PROOF_SHOWN);
     let shown = path.chars().take(end.min(PATH_LENGTH_MAX));
@@ -301,6 +321,10 @@ mod tests {
         assert_eq!(
             shown(&token),
             format!("/api/v1/tokens/hft_{}", "0".repeat(16))
+        );
+        assert_eq!(
+            shown("/api/v1/login/oidc/callback?code=c&state=s"),
+            "/api/v1/login/oidc/callback"
         );
         assert_eq!(
             shown("/api/v1/volumes/a?force=true"),

@@ -54,6 +54,7 @@ pub(super) async fn session(caller: Option<Extension<Caller>>) -> Json<Identity>
             role: Role::Administrator,
             scope: Scope::Everything,
             expires_ms: None,
+            issuer: None,
         },
     })
 }
@@ -103,7 +104,7 @@ pub(super) async fn log_out(
 ) -> Result<Response, Problem> {
     let identities = known(&door)?;
     if let Some(Extension(Caller {
-        who: Who::User(_, id),
+        who: Who::User(_, id) | Who::External(_, id),
         ..
     })) = &caller
     {
@@ -334,7 +335,7 @@ fn audit_query(query: Result<Query<AuditQuery>, QueryRejection>) -> Result<Audit
 }
 
 /// Who knows who may do what.
-fn known(door: &Door) -> Result<&Arc<dyn Identities>, Problem> {
+pub(super) fn known(door: &Door) -> Result<&Arc<dyn Identities>, Problem> {
     match door {
         Door::Guarded(identities) => Ok(identities),
         Door::Open => Err(Problem::new(
@@ -356,8 +357,13 @@ fn no_address() -> Problem {
 fn identity(caller: &Caller) -> Identity {
     let (kind, name) = match &caller.who {
         Who::User(name, _) => (IdentityKind::User, name.to_string()),
+        Who::External(user, _) => (IdentityKind::User, user.to_string()),
         Who::Token(_, label) => (IdentityKind::Token, label.to_string()),
         Who::Node(node) => (IdentityKind::Node, node.to_string()),
+    };
+    let issuer = match &caller.who {
+        Who::External(user, _) => Some(user.issuer().to_owned()),
+        _ => None,
     };
     Identity {
         kind,
@@ -365,10 +371,11 @@ fn identity(caller: &Caller) -> Identity {
         role: caller.role,
         scope: caller.scope,
         expires_ms: caller.expires_ms,
+        issuer,
     }
 }
 
-fn cookie(secret: &str, seconds: u64) -> HeaderValue {
+pub(super) fn cookie(secret: &str, seconds: u64) -> HeaderValue {
     let text = format!(
         "{SESSION_COOKIE}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict"
     );

@@ -141,6 +141,9 @@ const TABLE: &[(&str, &str, Need)] = &[
         Cluster,
     ),
     row("GET", "/metrics", Viewer, Metrics),
+    ("GET", "/api/v1/login", Need::Nothing),
+    ("GET", "/api/v1/login/oidc", Need::Nothing),
+    ("GET", "/api/v1/login/oidc/callback", Need::Nothing),
 ];
 
 /// What it takes to ask for a route by a method. HEAD is GET without its body.

@@ -4,11 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::Extension;
 use holdfast_api::documents::{
-    AuditEntry, AuditList, AuditQuery, LocalAudit, PasswordChange, SessionCreate, Token,
-    TokenCreate, TokenCreated, User, UserChange, UserCreate,
+    AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, LoginProvider, PasswordChange,
+    SessionCreate, Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
-use holdfast_api::{Answer, Door, Identities, LoggedIn, Peer, Shown};
-use holdfast_identity::{Caller, Role, Scope, UserName, Who};
+use holdfast_api::{
+    Answer, BroughtBack, Door, Identities, LoggedIn, LoginAnswer, LoginFault, LoginRefused, Peer,
+    SentAway, Shown,
+};
+use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
 use serde_json::Value;
 
 use super::*;
@@ -32,6 +35,8 @@ fn user() -> User {
         disabled: false,
         created_ms: 1,
         password_changed_ms: 1,
+        issuer: None,
+        subject: None,
         sessions: 0,
     }
 }
@@ -87,6 +92,49 @@ impl Identities for Known {
             }),
             _ => refuse(ProblemKind::Unauthenticated),
         }
+    }
+
+    fn login_methods(&self) -> LoginMethods {
+        LoginMethods {
+            password: true,
+            oidc: Some(LoginProvider {
+                name: "Test".to_owned(),
+                url: "https://here/api/v1/login/oidc".to_owned(),
+            }),
+        }
+    }
+
+    fn send_away(&self) -> LoginAnswer<'_, SentAway> {
+        Box::pin(async {
+            Ok(SentAway {
+                location: "https://id.example/auth?state=s".to_owned(),
+                ticket: "sealed".to_owned(),
+            })
+        })
+    }
+
+    fn come_back(&self, back: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
+        Box::pin(async move {
+            let has = |text: &Option<String>, wanted: &str| text.as_deref() == Some(wanted);
+            if !has(&back.ticket, "sealed") || !has(&back.state, "s") {
+                return Err(LoginFault::Unknown.into());
+            }
+            let user = ExternalUser::new("https://id.example", "7", "ada").unwrap();
+            let who = Who::External(user, "s".to_owned());
+            if !has(&back.code, "c") || back.error.is_some() || back.issuer.is_some() {
+                let (fault, who) = (LoginFault::NoRole, Some(who.to_string()));
+                return Err(LoginRefused { fault, who });
+            }
+            Ok(LoggedIn {
+                caller: Caller {
+                    who,
+                    role: Role::Viewer,
+                    scope: Scope::Everything,
+                    expires_ms: Some(9),
+                },
+                secret: "hfs_ada".to_owned(),
+            })
+        })
     }
 
     fn log_out<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
@@ -211,6 +259,9 @@ async fn nobody_gets_past_without_showing_who_he_is() {
     let routes = routes();
     assert!(routes.len() > 40, "{}", routes.len());
     for (method, path) in &routes {
+        if path.starts_with("/api/v1/login") {
+            continue;
+        }
         let shown = [
             String::new(),
             bearer("nonsense"),
@@ -258,7 +309,7 @@ async fn a_lesser_role_or_another_scope_is_refused_everywhere() {
         "operator-volumes",
     ];
     for (method, path) in routes() {
-        if path.starts_with("/api/v1/session") {
+        if path.starts_with("/api/v1/session") || path.starts_with("/api/v1/login") {
             continue;
         }
         let what = format!("{method} {path}");
@@ -495,4 +546,63 @@ async fn a_stream_of_events_ends_with_what_was_shown_for_it() {
         assert!(told.ends_with("0\r\n\r\n"), "it is whole: {told}");
         assert!(api.tellers.lock().unwrap().as_ref().unwrap()[0].is_over());
     }
+}
+
+#[tokio::test]
+async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given() {
+    let (url, _, known) = guarded(None).await;
+    let (status, answer) = ask(&url, "GET /api/v1/login", "", "").await;
+    assert_eq!(status, 200);
+    let methods =
+        r#"{"password":true,"oidc":{"name":"Test","url":"https://here/api/v1/login/oidc"}}"#;
+    assert!(answer.ends_with(methods), "{answer}");
+    let (status, answer) = ask(&url, "GET /api/v1/login/oidc", "", "").await;
+    assert_eq!(status, 303);
+    for field in [
+        "location: https://id.example/auth?state=s\r\n",
+        "set-cookie: __Host-holdfast-login=sealed; Path=/; Max-Age=600; Secure; HttpOnly; SameSite=Lax\r\n",
+        "cache-control: no-store\r\n",
+        "referrer-policy: no-referrer\r\n",
+    ] {
+        assert!(answer.contains(field), "{answer}");
+    }
+    let back = "GET /api/v1/login/oidc/callback?code=c&state=s&session_state=x";
+    let ticket = "Cookie: __Host-holdfast=old; __Host-holdfast-login=sealed\r\n";
+    let (status, answer) = ask(&url, back, ticket, "").await;
+    assert_eq!(status, 303);
+    for field in [
+        "location: /\r\n",
+        "set-cookie: __Host-holdfast=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n",
+        "set-cookie: __Host-holdfast-login=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax\r\n",
+        "referrer-policy: no-referrer\r\n",
+    ] {
+        assert!(answer.contains(field), "{answer}");
+    }
+    // Nothing of what a provider says is repeated to a browser, and what nobody is known for is not put down.
+    for (query, shown, word) in [
+        ("code=c&state=s", "", "again"),
+        ("code=c&state=other", ticket, "again"),
+        ("state=s&state=s", ticket, "again"),
+        ("state=s&error=%3Cb%3E", ticket, "no-role"),
+    ] {
+        let back = format!("GET /api/v1/login/oidc/callback?{query}");
+        let (status, answer) = ask(&url, &back, shown, "").await;
+        assert_eq!(status, 303, "{query}");
+        assert!(answer.contains(&format!("location: /?login={word}\r\n")));
+        assert!(
+            !answer.contains("hfs_") && !answer.contains("<b>"),
+            "{answer}"
+        );
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    }
+    let noted = known.noted.lock().unwrap();
+    let told: Vec<_> = noted
+        .iter()
+        .map(|it| (&*it.who, &*it.path, it.status, it.code.as_deref()))
+        .collect();
+    let (who, path) = ("user oidc:ada (7)", "/api/v1/login/oidc/callback");
+    assert_eq!(
+        told,
+        [(who, path, 303, None), (who, path, 403, Some("no-role"))]
+    );
 }

@@ -3,10 +3,12 @@
 use std::net::IpAddr;
 
 use holdfast_api::documents::{
-    AuditEntry, AuditList, AuditQuery, LocalAudit, PasswordChange, SessionCreate, Token,
-    TokenCreate, TokenCreated, User, UserChange, UserCreate,
+    AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, PasswordChange, SessionCreate,
+    Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
-use holdfast_api::{Answer, Identities, LoggedIn, Problem, ProblemKind, Shown};
+use holdfast_api::{
+    Answer, BroughtBack, Identities, LoggedIn, LoginAnswer, Problem, ProblemKind, SentAway, Shown,
+};
 use holdfast_identity::{
     AccountError, Caller, Label, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord,
     TokenRecord, UserChange as Change, UserName, UserRecord, Who,
@@ -14,6 +16,7 @@ use holdfast_identity::{
 use holdfast_model::record::Secret;
 use holdfast_stdx::Duration;
 
+use super::external::{external_users, of_provider};
 use super::{Accounts, Known, draw, now_ms};
 
 impl Identities for Accounts {
@@ -77,10 +80,23 @@ impl Identities for Accounts {
         })
     }
 
+    fn login_methods(&self) -> LoginMethods {
+        self.methods()
+    }
+
+    fn send_away(&self) -> LoginAnswer<'_, SentAway> {
+        Box::pin(self.begin_external())
+    }
+
+    fn come_back(&self, back: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
+        Box::pin(self.end_external(back))
+    }
+
     fn log_out<'a>(&'a self, session: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
-            let end = |sessions: &mut SessionsRecord| sessions.end(session);
-            self.change(|_, sessions| Ok(end(sessions))).await?;
+            let end =
+                |known: &mut Known| known.sessions.end(session) || known.external.end(session);
+            self.change_known(|known| Ok(end(known))).await?;
             Ok(())
         })
     }
@@ -128,7 +144,10 @@ impl Identities for Accounts {
         Box::pin(async move {
             let known = self.known_now().await?;
             let users = known.accounts.users.iter();
-            Ok(users.map(|it| user(it, &known.sessions)).collect())
+            let mut users: Vec<_> = users.map(|it| user(it, &known.sessions)).collect();
+            users.extend(external_users(&known.external, now_ms()));
+            users.sort_by(|one, other| one.name.cmp(&other.name));
+            Ok(users)
         })
     }
 
@@ -162,6 +181,9 @@ impl Identities for Accounts {
 
     fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User> {
         Box::pin(async move {
+            if self.known_now().await?.external.has(name) {
+                return Err(of_provider(name));
+            }
             let password = match &change.password {
                 Some(password) => Some(self.hash_of(name, &password.0).await?),
                 None => None,
@@ -190,9 +212,13 @@ impl Identities for Accounts {
 
     fn remove_user<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
-            self.change(|accounts, sessions| {
-                accounts.remove_user(name)?;
-                sessions.end_of(name, None);
+            self.change_known(|known| {
+                let had_logins = known.external.end_of(name);
+                if known.accounts.revoke_tokens_of(name) || had_logins {
+                    return Ok(());
+                }
+                known.accounts.remove_user(name)?;
+                known.sessions.end_of(name, None);
                 Ok(())
             })
             .await
@@ -263,7 +289,10 @@ fn caller_of(known: &Known, kind: ProofKind, shown: (&str, &str)) -> Option<Call
     let (id, secret) = shown;
     match kind {
         ProofKind::Token => known.accounts.caller_of(id, secret, now_ms()),
-        ProofKind::Session => known.sessions.caller_of(&known.accounts, shown, now_ms()),
+        ProofKind::Session => {
+            let of_user = known.sessions.caller_of(&known.accounts, shown, now_ms());
+            of_user.or_else(|| known.external.caller_of(shown, now_ms()))
+        }
     }
 }
 
@@ -283,6 +312,8 @@ fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
         created_ms: *created_ms,
         password_changed_ms: *password_changed_ms,
         sessions: sessions.count_of(name.as_str(), now_ms()) as u32,
+        issuer: None,
+        subject: None,
     }
 }
 

@@ -64,14 +64,30 @@ impl Machines {
         let text = |path: PathBuf| path.into_os_string().into_string();
         let text = |path| text(path).ok().context("a path of a test is UTF-8");
         let first = text(self.credentials(0))?;
-        cli::done(&["security", "found", "--directory", &first, "--cluster", CLUSTER])?;
+        cli::done(&[
+            "security",
+            "found",
+            "--directory",
+            &first,
+            "--cluster",
+            CLUSTER,
+        ])?;
         for place in 1..3 {
             let whose = match self.roles[place] {
                 Role::Node => "--for",
                 Role::Witness => "--witness",
             };
             let (file, out) = (text(self.config(place))?, text(self.credentials(place))?);
-            let words = ["security", "issue", "--directory", &first, whose, &file, "--out", &out];
+            let words = [
+                "security",
+                "issue",
+                "--directory",
+                &first,
+                whose,
+                &file,
+                "--out",
+                &out,
+            ];
             let issued = cli::done(&words);
             issued.with_context(|| format!("credentials of {}", name(place)))?;
         }

@@ -80,6 +80,7 @@ fn told(who: &Identity) -> String {
         role,
         scope,
         expires_ms,
+        issuer,
     } = who;
     let kind = match kind {
         IdentityKind::User => "user ",
@@ -90,5 +91,7 @@ fn told(who: &Identity) -> String {
         }
     };
     let until = expires_ms.map_or_else(String::new, |at| format!(", until {}", utc(at)));
-    format!("{kind}{name}: {role} for {scope}{until}\n")
+    let issuer = issuer.as_ref();
+    let by = issuer.map_or_else(String::new, |issuer| format!(", known by {issuer}"));
+    format!("{kind}{name}: {role} for {scope}{until}{by}\n")
 }

@@ -9,7 +9,9 @@ use clap::{Args, Subcommand};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_node::config::witness::WitnessConfig;
 use holdfast_node::config::{NODE_MAX, NodeConfig, cluster_id};
-use holdfast_tls::{AUTHORITY_FILE, Authority, CredentialsError, Issued, NODE_FILE, Subject, WITNESS};
+use holdfast_tls::{
+    AUTHORITY_FILE, Authority, CredentialsError, Issued, NODE_FILE, Subject, WITNESS,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 

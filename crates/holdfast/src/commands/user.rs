@@ -57,8 +57,8 @@ pub(crate) enum UserCommand {
     },
     /// Remove a user; tokens that this user made hold on
     Remove {
-        /// The user's name
-        name: UserName,
+        /// The user's name; `oidc:NAME` ends logins and tokens of somebody whom a provider of identities knows
+        name: String,
     },
 }
 
@@ -93,10 +93,8 @@ pub(crate) async fn run(
             return output.result(&user, || text(std::slice::from_ref(&user)));
         }
         UserCommand::Remove { name } => {
-            client.remove_user(name.as_str()).await?;
-            let removed = Removed {
-                removed: name.as_str(),
-            };
+            client.remove_user(&name).await?;
+            let removed = Removed { removed: &name };
             return output.result(&removed, || format!("removed {name}\n"));
         }
         UserCommand::Role { name, role } => {
@@ -140,13 +138,19 @@ fn text(users: &[User]) -> String {
     let rows: Vec<_> = users
         .iter()
         .map(|user| {
-            let state = if user.disabled { "disabled" } else { "enabled" };
+            let is_ours = user.issuer.is_none();
+            let state = match (is_ours, user.disabled) {
+                (false, _) => "external",
+                (true, true) => "disabled",
+                (true, false) => "enabled",
+            };
+            let since = is_ours.then(|| utc(user.password_changed_ms));
             [
                 user.name.clone(),
                 user.role.to_string(),
                 state.to_owned(),
                 user.sessions.to_string(),
-                utc(user.password_changed_ms),
+                since.unwrap_or_else(|| "-".to_owned()),
             ]
         })
         .collect();

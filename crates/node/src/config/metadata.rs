@@ -148,7 +148,7 @@ impl NodeConfig {
                     client.map_err(|error| Invalid::Credentials {
                         error: error.to_string(),
                     })?
-                },
+                }
                 None => self.metadata.tls()?,
             },
         }))

@@ -1,0 +1,140 @@
+//! Logins at a provider of identities: sessions of people who are no users of the cluster's.
+//!
+//! Invariants:
+//! - nobody becomes a user by it, and no user's name, password or session has to do with it;
+//! - a browser is told a word for what went wrong; what it was is in the log.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use holdfast_api::documents::{LoginMethods, LoginProvider, User};
+use holdfast_api::{
+    BroughtBack, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
+};
+use holdfast_identity::{ExternalRecord, ExternalUser, ProofKind};
+use holdfast_oidc::{LoginError, Person, Provider, Returned};
+
+use super::{Accounts, draw, now_ms};
+
+impl Accounts {
+    pub(super) fn methods(&self) -> LoginMethods {
+        let provider = self.provider.as_ref().map(|it| it.settings());
+        LoginMethods {
+            password: true,
+            oidc: provider.map(|settings| LoginProvider {
+                name: settings.name.clone(),
+                url: format!("{}/api/v1/login/oidc", settings.external_url),
+            }),
+        }
+    }
+
+    pub(super) async fn begin_external(&self) -> Result<SentAway, LoginRefused> {
+        let begun = self.trusted()?.begin(SystemTime::now()).await;
+        let begun = begun.map_err(|error| judge(&error))?;
+        Ok(SentAway {
+            location: begun.location,
+            ticket: begun.ticket,
+        })
+    }
+
+    pub(super) async fn end_external(&self, back: BroughtBack) -> Result<LoggedIn, LoginRefused> {
+        let provider = self.trusted()?;
+        let returned = Returned {
+            ticket: back.ticket.as_deref(),
+            state: back.state.as_deref(),
+            code: back.code.as_deref(),
+            error: back.error.as_deref(),
+            issuer: back.issuer.as_deref(),
+        };
+        let issuer = &provider.settings().issuer;
+        let ended = provider.end(returned, SystemTime::now()).await;
+        let person = ended.map_err(|error| match &error {
+            LoginError::NoRole { subject, name } => {
+                let user = ExternalUser::new(issuer, subject, name);
+                let who = user.map(|user| format!("user {user} ({})", user.subject()));
+                tracing::info!(?who, "a login by OIDC: {error}");
+                let fault = LoginFault::NoRole;
+                LoginRefused { fault, who }
+            }
+            error => judge(error),
+        })?;
+        let Person {
+            subject,
+            name,
+            role,
+        } = person;
+        let user = ExternalUser::new(issuer, &subject, &name).ok_or(LoginFault::Untrusted)?;
+        let unavailable = |problem: Problem| {
+            tracing::warn!(%problem, "begin the session of a login by OIDC");
+            LoginRefused::from(LoginFault::Unavailable)
+        };
+        let drawn = draw(ProofKind::Session).map_err(unavailable)?;
+        let now = now_ms();
+        let begun = self
+            .change_known(|known| {
+                let session = known.external.begin(&drawn, user.clone(), role, now);
+                Ok(session.caller())
+            })
+            .await;
+        Ok(LoggedIn {
+            caller: begun.map_err(unavailable)?,
+            secret: drawn.text,
+        })
+    }
+
+    fn trusted(&self) -> Result<&Provider, LoginFault> {
+        self.provider.as_deref().ok_or(LoginFault::NoProvider)
+    }
+}
+
+/// What a browser is told. Whoever comes by with nothing is nothing for the log.
+fn judge(error: &LoginError) -> LoginRefused {
+    let fault = match error {
+        LoginError::Unknown | LoginError::OtherLogin => LoginFault::Unknown,
+        // The provider has said already what was wrong with it.
+        LoginError::Provider(_) => LoginFault::Provider,
+        LoginError::Refused(_) => LoginFault::Denied,
+        LoginError::NoRole { .. } => LoginFault::NoRole,
+        LoginError::Busy => LoginFault::Busy,
+        LoginError::OtherIssuer
+        | LoginError::NoCode
+        | LoginError::NotRedeemed(_)
+        | LoginError::Token(_)
+        | LoginError::NoRandom => LoginFault::Untrusted,
+    };
+    match fault {
+        LoginFault::Unknown | LoginFault::Busy => tracing::debug!("a login by OIDC: {error}"),
+        _ => tracing::warn!("a login by OIDC: {error}"),
+    }
+    fault.into()
+}
+
+/// Those who have sessions, by what they are called.
+pub(super) fn external_users(record: &ExternalRecord, now_ms: u64) -> Vec<User> {
+    let mut users: BTreeMap<String, User> = BTreeMap::new();
+    for session in record.live(now_ms) {
+        let name = session.user.to_string();
+        let user = users.entry(name.clone()).or_insert_with(|| User {
+            name,
+            role: session.role,
+            disabled: false,
+            created_ms: session.began_ms,
+            password_changed_ms: 0,
+            sessions: 0,
+            issuer: Some(session.user.issuer().to_owned()),
+            subject: Some(session.user.subject().to_owned()),
+        });
+        user.sessions += 1;
+        user.role = session.role;
+    }
+    users.into_values().collect()
+}
+
+/// Nothing of such a user is the cluster's to change.
+pub(super) fn of_provider(name: &str) -> Problem {
+    let detail = format!("{name} is a user of the provider of identities, and not of this cluster");
+    Problem::new(ProblemKind::Refused, detail).hint(
+        "what that one may is changed there, and counts from the next login on; `holdfast user remove` ends the logins \
+         and the tokens that there are",
+    )
+}
