@@ -11,6 +11,7 @@ mod found;
 pub(crate) mod history;
 pub(crate) mod initiator;
 pub(crate) mod log;
+mod login;
 pub(crate) mod node;
 mod password;
 mod paths;

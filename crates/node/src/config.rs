@@ -8,6 +8,7 @@ mod budgets;
 mod cluster;
 pub mod etcd;
 mod metadata;
+mod oidc;
 mod security;
 pub mod witness;
 
@@ -28,6 +29,7 @@ use self::etcd::{EtcdSection, InvalidEtcd};
 
 pub use self::cluster::cluster_id;
 pub use self::metadata::InvalidMetadataTls;
+pub use self::oidc::{InvalidOidc, OidcConfig};
 pub use self::security::SecurityConfig;
 
 pub use self::budgets::{CACHE_BYTES_MAX, CacheConfig, HistoryConfig, LogConfig, LogFormat};
@@ -71,6 +73,9 @@ pub struct NodeConfig {
     /// Its TLS.
     #[serde(default, skip_serializing_if = "SecurityConfig::is_default")]
     pub security: SecurityConfig,
+    /// Where people may log in besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcConfig>,
     /// What drives its devices.
     #[serde(default, skip_serializing_if = "DiskDriver::is_auto")]
     pub disk_driver: DiskDriver,
@@ -284,6 +289,9 @@ pub enum Invalid {
     /// What is said of TLS to etcd makes no sense.
     #[error(transparent)]
     MetadataTls(#[from] InvalidMetadataTls),
+    /// What is said of a provider of identities makes no sense.
+    #[error(transparent)]
+    Oidc(#[from] InvalidOidc),
     /// The section of etcd makes no sense.
     #[error(transparent)]
     Etcd(#[from] InvalidEtcd),
@@ -366,6 +374,7 @@ impl NodeConfig {
         for (key, path) in self.metadata.tls_files() {
             absolute(key, path)?;
         }
+        self.check_oidc()?;
         self.metadata_source()?;
         if let Some(section) = &self.etcd {
             section.check_others(&self.name, self.own_addresses())?;

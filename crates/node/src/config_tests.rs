@@ -451,7 +451,7 @@ fn the_document_has_all_keys_and_no_others() {
     let mut told: Vec<String> = names.map(str::to_owned).collect();
     let sections = [
         "portal", "peers", "api", "metadata", "etcd", "devices", "cache", "history", "log",
-        "security",
+        "security", "oidc",
     ];
     let mut known = keys::<NodeConfig>("");
     known.retain(|key| !sections.contains(&key.as_str()));
@@ -500,6 +500,111 @@ fn there_is_tls_unless_the_file_says_otherwise() {
         "{relative}"
     );
     assert!(error_of(&with("of = true")).contains("unknown field `of`"));
+}
+
+const OIDC: &str = r#"
+[oidc]
+issuer = "https://id.example/realms/staff"
+client_id = "holdfast"
+
+[oidc.roles]
+administrator = ["storage-admins"]
+viewer = ["staff", "guests"]
+"#;
+
+#[test]
+fn a_provider_of_identities_is_read_with_what_is_not_said() {
+    let config: NodeConfig = toml::from_str(&format!("{TEXT}{OIDC}")).unwrap();
+    assert_eq!(config.check(), Ok(()));
+    assert_eq!(
+        toml::from_str::<NodeConfig>(&config.to_toml()).unwrap(),
+        config
+    );
+    let settings = config.oidc_settings().unwrap().unwrap();
+    assert_eq!(settings.external_url, "https://127.0.0.1:7461");
+    assert_eq!(settings.scopes, ["openid", "profile", "email"]);
+    assert_eq!(settings.username_claim, "preferred_username");
+    assert_eq!(
+        (&*settings.roles_claim, settings.roles.len()),
+        ("groups", 2)
+    );
+    assert_eq!(settings.client_secret, None);
+    let without = toml::from_str::<NodeConfig>(TEXT).unwrap();
+    assert_eq!(without.oidc_settings(), Ok(None));
+}
+
+#[test]
+fn a_provider_that_lets_nobody_in_is_refused() {
+    let with = |from: &str, to: &str| error_of(&format!("{TEXT}{}", OIDC.replace(from, to)));
+    let off = error_of(&format!("{TEXT}{OIDC}\n[security]\noff = true\n"));
+    assert!(off.contains("oidc: without TLS nobody logs in"), "{off}");
+    for (from, to, said) in [
+        (
+            "https://id",
+            "http://id",
+            "oidc.issuer: `http://id.example/realms/staff` is not https://",
+        ),
+        ("issuer =", "isuer =", "unknown field `isuer`"),
+        ("client_id = \"holdfast\"", "", "missing field `client_id`"),
+        ("viewer", "reader", "unknown variant `reader`"),
+        (
+            "\"storage-admins\"",
+            "\"\"",
+            "oidc.roles: is not 1 to 1024 letters",
+        ),
+        (
+            "client_id",
+            "ca = \"ca.pem\"\nclient_id",
+            "oidc.ca: ca.pem is not an absolute path",
+        ),
+        (
+            "client_id",
+            "scopes = [\"email\"]\nclient_id",
+            "oidc.scopes: `openid` is missing",
+        ),
+        (
+            "client_id",
+            "external_url = \"https://a/b\"\nclient_id",
+            "oidc.external_url: `https://a/b` is not",
+        ),
+    ] {
+        let error = with(from, to);
+        assert!(error.contains(said), "{error}");
+    }
+    let nobody = OIDC.split("administrator").next().unwrap();
+    let nobody = error_of(&format!("{TEXT}{nobody}"));
+    assert!(nobody.contains("nobody could log in"), "{nobody}");
+}
+
+#[test]
+fn the_secret_at_a_provider_is_its_owners_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    let mut config: NodeConfig = toml::from_str(&format!("{TEXT}{OIDC}")).unwrap();
+    let oidc = config.oidc.as_mut().unwrap();
+    oidc.client_secret_file = Some(path.clone());
+    let error = config.oidc_settings().unwrap_err().to_string();
+    assert!(error.contains("secret is not there"), "{error}");
+    let put = |text: &str, mode| {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        config.oidc_settings()
+    };
+    let error = put("s3cret\n", 0o640).unwrap_err().to_string();
+    assert!(error.contains("its mode is 640") && error.contains("chmod 600"));
+    let secret = put("s3cret\n", 0o600).unwrap().unwrap().client_secret;
+    assert_eq!(secret.unwrap().0, "s3cret");
+    let error = put("\n", 0o600).unwrap_err().to_string();
+    assert!(
+        error.contains("oidc.client_secret_file: is not 1 to 1024"),
+        "{error}"
+    );
+    let oidc = config.oidc.as_mut().unwrap();
+    (oidc.client_secret_file, oidc.ca) = (None, Some(path.clone()));
+    let error = config.oidc_settings().unwrap_err().to_string();
+    assert!(error.contains("oidc.ca: is not PEM"), "{error}");
 }
 
 #[test]

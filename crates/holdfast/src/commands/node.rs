@@ -13,7 +13,7 @@ use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
 use holdfast_stdx::Count;
 
-use super::{client, drain, found, log, protection};
+use super::{client, drain, found, log, login, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -21,7 +21,9 @@ use crate::output::{Output, bytes, table};
 /// Runs a node until it is told to stop.
 pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
-    holdfast_node::run(&config, |parts| {
+    let oidc = config.oidc_settings().map_err(Failure::new)?;
+    let keys = config.credentials();
+    holdfast_node::run(&config, move |parts| {
         let ApiParts {
             cluster,
             name,
@@ -69,7 +71,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         // It ends with the node.
         drop(controller.steer());
         let door = if is_guarded {
-            Door::Guarded(guard(&controller, &name, &directory))
+            let provider = oidc.and_then(|settings| login::provider(settings, &keys));
+            let accounts = guard(&controller, &name, &directory);
+            Door::Guarded(Arc::new(accounts.trusting(provider)))
         } else {
             Door::Open
         };
@@ -79,7 +83,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
 }
 
 /// Who knows who may do what. The log is in that directory.
-pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Arc<Accounts> {
+pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Accounts {
     let path = directory.join(AUDIT_FILE);
     let log = AuditLog::open(&path).unwrap_or_else(|error| {
         tracing::error!(
@@ -88,7 +92,7 @@ pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Ar
         );
         AuditLog::without_file()
     });
-    Arc::new(Accounts::new(controller.clone(), name, log))
+    Accounts::new(controller.clone(), name, log)
 }
 
 /// Runs a witness until it is told to stop.

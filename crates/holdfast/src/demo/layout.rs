@@ -377,6 +377,7 @@ impl Layout {
                 directory: None,
                 off: self.is_insecure,
             },
+            oidc: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![device],
             cache: CacheConfig {

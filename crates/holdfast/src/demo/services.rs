@@ -93,7 +93,7 @@ impl Services {
         if own.is_some() {
             let accounts = guard(&controller, PARENT_NAME, layout.directory());
             token = Some(people::admit(&accounts, layout, &patience).await?);
-            door = holdfast_api::Door::Guarded(accounts);
+            door = holdfast_api::Door::Guarded(Arc::new(accounts));
         }
         let router = with_console(router(Arc::new(controller), door));
         let acceptor = own.as_ref().map(Acceptor::new);

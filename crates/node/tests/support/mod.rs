@@ -151,6 +151,7 @@ impl Bench {
                 directory: None,
                 off: true,
             },
+            oidc: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![DeviceConfig {
                 path: directory.join("device"),
