@@ -13,7 +13,7 @@ import {
   IconUsers,
 } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Component, type ReactNode, useRef } from 'react';
+import { Component, type ReactNode, useEffect, useRef } from 'react';
 import { clusterQuery, raisedQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
 import { AlarmsPage } from './pages/alarms';
@@ -35,6 +35,7 @@ import { Empty, Failure, Sign, Waiting } from './parts/basic';
 import { Lost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
+import { returnToPlace } from './text/login';
 import { healthSentence } from './text/words';
 
 /** Where one can go; some of it is for some only. */
@@ -72,6 +73,7 @@ export function App() {
 
 function Shell({ who }: { who: Identity | undefined }) {
   const path = usePath();
+  useEffect(returnToPlace, []);
   const places = PLACES.filter(({ isFor }) => isFor === undefined || (who && isFor(who)));
   return (
     <div className="shell">

@@ -50,6 +50,13 @@ export const sessionQuery = queryOptions({
   refetchInterval: 6 * SLOW_MS,
 });
 
+/** How one can log in. It is of the node's file, and changes with its next start. */
+export const loginQuery = queryOptions({
+  queryKey: ['login'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/login', { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 /** How the cluster is, and why: asked for together, or one would be of another moment than the other. */
 export const clusterQuery = queryOptions({
   queryKey: ['cluster'],

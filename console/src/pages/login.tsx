@@ -1,15 +1,23 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
 import { ask, client } from '../api/client';
-import { queryClient, useChange } from '../api/queries';
+import { loginQuery, queryClient, useChange } from '../api/queries';
 import { Failure } from '../parts/basic';
 import { useTitle } from '../router';
+import { loginFault, rememberPlace } from '../text/login';
 
 /** Nobody is known: before anything else, who it is. The page that was wanted comes after it. */
 export function LoginPage({ ended }: { ended: boolean }) {
   useTitle('Log in');
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
+  const provider = useQuery(loginQuery).data?.oidc;
+  const [fault] = useState(() => loginFault(window.location.search));
+  useEffect(() => {
+    // It is told once: whoever loads the page again has not failed again.
+    if (fault) window.history.replaceState(null, '', window.location.pathname);
+  }, [fault]);
   const login = useChange((body: { name: string; password: string }) =>
     ask(client.POST('/api/v1/session', { body })),
   );
@@ -30,6 +38,11 @@ export function LoginPage({ ended }: { ended: boolean }) {
           </svg>
           Holdfast
         </h1>
+        {fault ? (
+          <p className="note" role="alert">
+            {fault}
+          </p>
+        ) : null}
         {ended ? <p className="note">The login has ended. Log in again to go on.</p> : null}
         <TextInput
           label="User"
@@ -56,6 +69,11 @@ export function LoginPage({ ended }: { ended: boolean }) {
         >
           Log in
         </Button>
+        {provider ? (
+          <Button component="a" href={provider.url} variant="default" onClick={rememberPlace}>
+            Sign in with {provider.name}
+          </Button>
+        ) : null}
         <p className="note">
           The first user is made on a node's machine, as root: <code>holdfast user create</code>
         </p>

@@ -35,9 +35,15 @@ function columns(order: (kind: 'change' | 'remove', user: User) => void): Column
     {
       id: 'state',
       head: 'State',
-      by: (one) => (one.disabled ? 'disabled' : 'enabled'),
+      by: (one) => (one.issuer ? 'external' : one.disabled ? 'disabled' : 'enabled'),
       cell: (one) =>
-        one.disabled ? (
+        one.issuer ? (
+          <Standing
+            word="external"
+            tone="good"
+            tip={`${one.issuer} says who it is (${one.subject}), and what that one may; listed while logins hold`}
+          />
+        ) : one.disabled ? (
           <Standing word="disabled" tone="warn" tip="Nobody can log in as this user" />
         ) : (
           <Standing word="enabled" tone="good" tip="Can log in" />
@@ -57,7 +63,7 @@ function columns(order: (kind: 'change' | 'remove', user: User) => void): Column
       tip: 'When the password was last changed',
       spare: true,
       by: (one) => one.password_changed_ms,
-      cell: (one) => moment(one.password_changed_ms),
+      cell: (one) => (one.issuer ? '' : moment(one.password_changed_ms)),
     },
     {
       id: 'orders',
@@ -69,6 +75,7 @@ function columns(order: (kind: 'change' | 'remove', user: User) => void): Column
             variant="default"
             size="compact-xs"
             aria-label={`Change ${one.name}`}
+            disabled={Boolean(one.issuer)}
             onClick={() => order('change', one)}
           >
             Change

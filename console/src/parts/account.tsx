@@ -14,19 +14,24 @@ export function Account({ who }: { who: Identity }) {
   if (who.kind !== 'user') return null;
   return (
     <div className="account">
-      <span className="account-name" title={`${who.name}, ${who.role}`}>
+      <span
+        className="account-name"
+        title={`${who.name}, ${who.role}${who.issuer ? `, known by ${who.issuer}` : ''}`}
+      >
         {who.name}
         <span className="dim">{who.role}</span>
       </span>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        aria-label="Change password"
-        title="Change password"
-        onClick={() => open('password')}
-      >
-        <IconKey size={16} />
-      </ActionIcon>
+      {who.issuer ? null : (
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          aria-label="Change password"
+          title="Change password"
+          onClick={() => open('password')}
+        >
+          <IconKey size={16} />
+        </ActionIcon>
+      )}
       <ActionIcon
         variant="subtle"
         color="gray"
