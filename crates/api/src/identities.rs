@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use holdfast_identity::{Caller, UserName};
+use holdfast_model::ClusterId;
 
 use crate::Problem;
 use crate::documents::{
@@ -120,6 +121,15 @@ pub type LoginAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, LoginRefused
 /// What cannot be known, because the metadata does not answer and never has, is
 /// [`ProblemKind::Unavailable`](crate::ProblemKind::Unavailable): nobody is let in for want of an answer.
 pub trait Identities: Send + Sync + 'static {
+    /// Whose users they are: what tells its cookies from those of another cluster at the same host.
+    fn cluster(&self) -> ClusterId;
+
+    /// That what is changed can be put down; [`ProblemKind::Unavailable`](crate::ProblemKind::Unavailable) if it was not, lately.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn may_change(&self) -> Result<(), Problem>;
+
     /// Who shows that; [`ProblemKind::Unauthenticated`](crate::ProblemKind::Unauthenticated) if nobody should.
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller>;
 

@@ -3,14 +3,17 @@
 //! Invariants:
 //! - nobody who asks for something waits for a disk: entries are handed to a thread;
 //! - each entry is on stable storage before the next one is written;
-//! - the file has a bound, and one before it stays; what does not fit between the thread and whoever is answered is counted
-//!   and told, and not lost in silence.
+//! - the file has a bound, and one before it stays; what does not fit between the thread and whoever is answered is told in
+//!   the process's own log, and not lost in silence;
+//! - from when on an entry could not be written until one is, the log says so ([`AuditLog::is_writing`]): then nothing is to be
+//!   done that would have to be in it. Each further entry is tried.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -33,39 +36,50 @@ type Newest = Arc<Mutex<VecDeque<AuditEntry>>>;
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     newest: Newest,
-    to_file: Option<SyncSender<AuditEntry>>,
+    to_file: SyncSender<AuditEntry>,
+    is_writing: Arc<AtomicBool>,
 }
 
 impl AuditLog {
     /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
+    /// One that cannot be opened is tried again with each entry.
     ///
     /// # Errors
-    /// It cannot be read or written, or there is no thread to be had.
+    /// There is no thread to be had.
     pub fn open(path: &Path) -> io::Result<Self> {
         let newest = Newest::default();
         for path in [old(path), path.to_owned()] {
-            read(
-                &path,
-                &mut newest.lock().unwrap_or_else(PoisonError::into_inner),
-            )?;
+            let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = read(&path, &mut newest) {
+                tracing::error!(
+                    "read {}: {error}: what was done before is not told",
+                    path.display()
+                );
+            }
         }
-        let writer = Writer::open(path.to_owned())?;
+        let mut writer = Writer::of(path.to_owned());
+        let opened = writer.file().map(drop);
+        if let Err(error) = &opened {
+            tracing::error!(
+                "open {}: {error}: nothing is changed through this interface until it can be, but by nodes",
+                path.display()
+            );
+        }
+        let is_writing = Arc::new(AtomicBool::new(opened.is_ok()));
+        let tells = Arc::clone(&is_writing);
         let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
         let builder = thread::Builder::new().name("audit".into());
-        builder.spawn(move || writer.run(&entries))?;
+        builder.spawn(move || writer.run(&entries, &tells))?;
         Ok(Self {
             newest,
-            to_file: Some(to_file),
+            to_file,
+            is_writing,
         })
     }
 
-    /// A log whose file cannot be had: entries are in memory, and in the process's own log.
-    #[must_use]
-    pub fn without_file() -> Self {
-        Self {
-            newest: Newest::default(),
-            to_file: None,
-        }
+    /// Whether the last entry was written, or the file could be opened since there was none.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
     }
 
     /// Puts an entry down. Waits for nothing.
@@ -74,14 +88,9 @@ impl AuditLog {
             let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
             keep(&mut newest, entry.clone());
         }
-        let unwritten = match &self.to_file {
-            Some(to_file) => match to_file.try_send(entry) {
-                Ok(()) => None,
-                Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => Some(entry),
-            },
-            None => Some(entry),
-        };
-        if let Some(entry) = unwritten {
+        let sent = self.to_file.try_send(entry);
+        if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) = sent {
+            self.is_writing.store(false, Ordering::Relaxed);
             tracing::error!(
                 who = entry.who,
                 method = entry.method,
@@ -136,24 +145,43 @@ fn read(path: &Path, newest: &mut VecDeque<AuditEntry>) -> io::Result<()> {
 /// The thread's end.
 struct Writer {
     path: PathBuf,
-    file: File,
+    /// None until it can be opened.
+    file: Option<File>,
     bytes: u64,
 }
 
 impl Writer {
-    fn open(path: PathBuf) -> io::Result<Self> {
-        let mut file = append_to(&path)?;
-        let bytes = file.metadata()?.len();
-        // What the last line lacks of one, it gets: the next one is a line of its own.
-        if bytes > 0 {
-            file.write_all(b"\n")?;
+    fn of(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            bytes: 0,
         }
-        Ok(Self { path, file, bytes })
     }
 
-    fn run(mut self, entries: &Receiver<AuditEntry>) {
+    fn file(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let mut file = append_to(&self.path)?;
+                self.bytes = file.metadata()?.len();
+                // What the last line lacks of one, it gets: the next one is a line of its own.
+                if self.bytes > 0 {
+                    file.write_all(b"\n")?;
+                }
+                file
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn run(mut self, entries: &Receiver<AuditEntry>, is_writing: &AtomicBool) {
         while let Ok(entry) = entries.recv() {
-            if let Err(error) = self.write(&entry) {
+            let written = self.write(&entry);
+            is_writing.store(written.is_ok(), Ordering::Relaxed);
+            if let Err(error) = written {
+                // What was written of it, and where, is seen when it is opened anew.
+                self.file = None;
                 tracing::error!(%error, "write {}: {} of {} is not in it", self.path.display(), entry.method, entry.who);
             }
         }
@@ -162,14 +190,16 @@ impl Writer {
     fn write(&mut self, entry: &AuditEntry) -> io::Result<()> {
         let mut line = serde_json::to_vec(entry).expect("an entry is valid JSON");
         line.push(b'\n');
+        self.file()?;
         if self.bytes + line.len() as u64 > FILE_BYTES_MAX {
             std::fs::rename(&self.path, old(&self.path))?;
-            self.file = append_to(&self.path)?;
-            self.bytes = 0;
+            self.file = None;
         }
-        self.file.write_all(&line)?;
+        let file = self.file()?;
+        file.write_all(&line)?;
+        file.sync_data()?;
         self.bytes += line.len() as u64;
-        self.file.sync_data()
+        Ok(())
     }
 }
 
@@ -242,10 +272,28 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_written_is_said_until_it_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("away").join(AUDIT_FILE);
+        let log = AuditLog::open(&path).unwrap();
+        assert!(!log.is_writing());
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        log.note(entry(1));
+        wait_for(1, &path);
+        let begun = Instant::now();
+        while !log.is_writing() {
+            assert!(begun.elapsed() < Duration::from_secs(10));
+            thread::sleep(Duration::from_millis(5));
+        }
+        // The entry of which that was not known is told from memory all the same.
+        assert_eq!(log.answer(AuditQuery::default()).len(), 1);
+    }
+
+    #[test]
     fn a_full_file_makes_way_and_what_it_had_is_still_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(AUDIT_FILE);
-        let mut writer = Writer::open(path.clone()).unwrap();
+        let mut writer = Writer::of(path.clone());
         writer.write(&entry(1)).unwrap();
         writer.bytes = FILE_BYTES_MAX;
         writer.write(&entry(2)).unwrap();

@@ -2,8 +2,11 @@
 //!
 //! Invariants:
 //! - nothing behind it is reached by somebody who may not, or of whom it cannot be known;
-//! - a change with a browser's session comes from the console's own pages, and not from another site's (cross-site request
-//!   forgery): the browser says where it comes from, and `SameSite` keeps the session from other sites besides;
+//! - a change with a browser's session, or with a certificate that a browser shows, comes from the console's own pages, and not
+//!   from another site's (cross-site request forgery): the browser says where it comes from, and `SameSite` keeps the session
+//!   from other sites besides;
+//! - what cannot be put down is not changed, but by nodes: root on their machines needs no log to do as he likes, and what one
+//!   node asks of another was put down where somebody asked for it;
 //! - an answer that goes on ends when who asked may have it no more;
 //! - whatever was shown to prove who somebody is is in no entry of the log;
 //! - what somebody who is known changes, or is refused, is put down, however it ended, and so is each login that was tried; what
@@ -18,9 +21,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use holdfast_identity::Caller;
+use holdfast_identity::{Caller, Who};
+use holdfast_model::ClusterId;
 
-use super::identity::SESSION_COOKIE;
+use super::identity::session_cookie;
 use super::lasting::while_allowed;
 use super::login::{CameBack, LOGIN_PATH};
 use super::permissions::{Need, needed};
@@ -84,7 +88,7 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
             if let Some(caller) = caller {
                 head.extensions.insert(caller);
             }
-            let shown = match shows(&head.headers, peer) {
+            let shown = match shows(identities.cluster(), &head.headers, peer) {
                 Ok(Shows::Proof(shown)) if need != Need::Nothing => Some(shown.into()),
                 _ => None,
             };
@@ -133,7 +137,11 @@ async fn admit(
             let problem = forbidden(&caller, permission.role.name());
             Err((Some(caller), problem))
         }
-        _ => Ok(Some(caller)),
+        _ if is_read(&head.method) || matches!(caller.who, Who::Node(_)) => Ok(Some(caller)),
+        _ => match identities.may_change() {
+            Ok(()) => Ok(Some(caller)),
+            Err(problem) => Err((Some(caller), problem)),
+        },
     }
 }
 
@@ -145,7 +153,11 @@ enum Shows<'a> {
     Proof(Shown<'a>),
 }
 
-fn shows(headers: &HeaderMap, peer: Option<Peer>) -> Result<Shows<'_>, Problem> {
+fn shows(
+    cluster: ClusterId,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+) -> Result<Shows<'_>, Problem> {
     // A program that shows a token means that, whatever certificate it has.
     if let Some(token) = bearer(headers) {
         return Ok(Shows::Proof(Shown::Token(token?)));
@@ -153,7 +165,8 @@ fn shows(headers: &HeaderMap, peer: Option<Peer>) -> Result<Shows<'_>, Problem> 
     if let Some(node) = peer.and_then(|peer| peer.node) {
         return Ok(Shows::Node(node));
     }
-    let session = session(headers).map(|session| Shows::Proof(Shown::Session(session)));
+    let session = session(headers, &session_cookie(cluster));
+    let session = session.map(|session| Shows::Proof(Shown::Session(session)));
     session.ok_or_else(|| {
         Problem::new(
             ProblemKind::Unauthenticated,
@@ -168,19 +181,26 @@ async fn who(
     head: &Parts,
     peer: Option<Peer>,
 ) -> Result<Caller, Problem> {
-    let shown = match shows(&head.headers, peer)? {
-        Shows::Node(node) => return Ok(Caller::node(node)),
-        Shows::Proof(shown) => shown,
+    let shows = shows(identities.cluster(), &head.headers, peer)?;
+    let may_come = match shows {
+        _ if is_read(&head.method) => true,
+        Shows::Proof(Shown::Session(_)) => is_of_our_page(&head.headers),
+        // A browser that has a node's certificate shows it to every page's requests. What is no browser says nothing of pages.
+        Shows::Node(_) => !is_of_a_page(&head.headers) || is_of_our_page(&head.headers),
+        // No browser shows one by itself.
+        Shows::Proof(Shown::Token(_)) => true,
     };
-    let is_session = matches!(shown, Shown::Session(_));
-    if is_session && !is_read(&head.method) && !is_of_our_page(&head.headers) {
+    if !may_come {
         return Err(Problem::new(
             ProblemKind::Forbidden,
-            "a change with a login must come from the console's own pages",
+            "a change that a browser sends must come from the console's own pages",
         )
         .hint("programs use a token"));
     }
-    identities.who(shown).await
+    match shows {
+        Shows::Node(node) => Ok(Caller::node(node)),
+        Shows::Proof(shown) => identities.who(shown).await,
+    }
 }
 
 const fn is_read(method: &Method) -> bool {
@@ -204,8 +224,8 @@ fn bearer(headers: &HeaderMap) -> Option<Result<&str, Problem>> {
 }
 
 /// The session in a cookie.
-pub(super) fn session(headers: &HeaderMap) -> Option<&str> {
-    cookie(headers, SESSION_COOKIE)
+pub(super) fn session<'a>(headers: &'a HeaderMap, called: &str) -> Option<&'a str> {
+    cookie(headers, called)
 }
 
 /// The cookie of a name (RFC 6265, section 5.4).
@@ -217,6 +237,11 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str
         let (name, value) = pair.trim().split_once('=')?;
         (name == wanted).then_some(value)
     })
+}
+
+/// Whether a browser says that the request comes from a page at all.
+fn is_of_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key("sec-fetch-site") || headers.contains_key(header::ORIGIN)
 }
 
 /// Whether a browser says that the request comes from a page of this very server (Fetch Metadata; RFC 6454, section 7).
@@ -338,7 +363,10 @@ mod tests {
 
     #[test]
     fn sessions_are_found_among_other_cookies() {
-        let found = |value: &str| session(&headers(&[("cookie", value)])).map(str::to_owned);
+        let found = |value: &str| {
+            let headers = headers(&[("cookie", value)]);
+            session(&headers, "__Host-holdfast").map(str::to_owned)
+        };
         assert_eq!(found("__Host-holdfast=x").as_deref(), Some("x"));
         assert_eq!(found("a=b; __Host-holdfast=x; c=d").as_deref(), Some("x"));
         for other in [

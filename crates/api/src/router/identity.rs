@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, put};
 use axum::{Extension, Json, Router};
 use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope, UserName, Who};
+use holdfast_model::ClusterId;
 
 use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
 use super::guard::LoggedInAs;
@@ -22,8 +23,16 @@ use crate::documents::{
 use crate::identities::{Door, Identities};
 use crate::{Peer, Problem, ProblemKind};
 
-/// The cookie of a session. By its name browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
-pub(super) const SESSION_COOKIE: &str = "__Host-holdfast";
+/// What the cookie of a session begins with. By that browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
+const SESSION_COOKIE: &str = "__Host-holdfast-";
+
+/// What the cookie of a session is called. Browsers do not tell ports of a host apart (RFC 6265, section 8.5): what is there of
+/// another cluster has another name.
+pub(super) fn session_cookie(cluster: ClusterId) -> String {
+    let mut name = format!("{SESSION_COOKIE}{cluster}");
+    name.truncate(SESSION_COOKIE.len() + 8);
+    name
+}
 
 /// The routes.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(door: Door) -> Router<S> {
@@ -82,7 +91,7 @@ pub(super) async fn log_in(
     let Extension(peer) = peer.ok_or_else(|| no_address().into_response())?;
     match identities.log_in(request, peer.address.ip()).await {
         Ok(logged_in) => {
-            let cookie = cookie(&logged_in.secret, SESSION_LIFETIME.as_secs());
+            let cookie = cookie(&**identities, &logged_in.secret, SESSION_LIFETIME.as_secs());
             let answer = Json(identity(&logged_in.caller));
             Ok((Extension(who), [(header::SET_COOKIE, cookie)], answer).into_response())
         }
@@ -110,7 +119,7 @@ pub(super) async fn log_out(
     {
         identities.log_out(id).await?;
     }
-    let gone = [(header::SET_COOKIE, cookie("", 0))];
+    let gone = [(header::SET_COOKIE, cookie(&**identities, "", 0))];
     Ok((StatusCode::NO_CONTENT, gone).into_response())
 }
 
@@ -375,9 +384,9 @@ fn identity(caller: &Caller) -> Identity {
     }
 }
 
-pub(super) fn cookie(secret: &str, seconds: u64) -> HeaderValue {
-    let text = format!(
-        "{SESSION_COOKIE}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict"
-    );
+pub(super) fn cookie(identities: &dyn Identities, secret: &str, seconds: u64) -> HeaderValue {
+    let name = session_cookie(identities.cluster());
+    let text =
+        format!("{name}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict");
     HeaderValue::from_str(&text).expect("what is drawn is hexadecimal")
 }

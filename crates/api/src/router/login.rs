@@ -124,7 +124,7 @@ pub(super) async fn end(
                 who: logged_in.caller.who.to_string(),
                 refused: None,
             };
-            let session = cookie(&logged_in.secret, SESSION_LIFETIME.as_secs());
+            let session = cookie(&**identities, &logged_in.secret, SESSION_LIFETIME.as_secs());
             let answer = send("/", [session, ticket("", 0)?]);
             Ok((Extension(came), answer).into_response())
         }

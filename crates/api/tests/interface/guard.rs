@@ -12,6 +12,7 @@ use holdfast_api::{
     SentAway, Shown,
 };
 use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
+use holdfast_model::ClusterId;
 use serde_json::Value;
 
 use super::*;
@@ -22,6 +23,7 @@ struct Known {
     noted: Mutex<Vec<AuditEntry>>,
     /// What is nobody's any more, or may less: instead of what its name says.
     changed: Mutex<Option<Result<Role, ProblemKind>>>,
+    puts_nothing_down: Mutex<bool>,
 }
 
 fn refuse<T>(kind: ProblemKind) -> Answer<'static, T> {
@@ -49,6 +51,17 @@ fn ada() -> Caller {
 }
 
 impl Identities for Known {
+    fn cluster(&self) -> ClusterId {
+        ClusterId(0x0123_abcd << 96)
+    }
+
+    fn may_change(&self) -> Result<(), Problem> {
+        if *self.puts_nothing_down.lock().unwrap() {
+            return Err(Problem::new(ProblemKind::Unavailable, "no log"));
+        }
+        Ok(())
+    }
+
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
         let token = |text: &str| {
             let (role, scope) = text.split_once('-')?;
@@ -266,7 +279,8 @@ async fn nobody_gets_past_without_showing_who_he_is() {
             String::new(),
             bearer("nonsense"),
             "Authorization: Basic YTpi\r\n".to_owned(),
-            "Cookie: __Host-holdfast=hfs_other\r\nSec-Fetch-Site: same-origin\r\n".to_owned(),
+            "Cookie: __Host-holdfast-0123abcd=hfs_other\r\nSec-Fetch-Site: same-origin\r\n"
+                .to_owned(),
         ];
         for shown in shown {
             let (status, answer) = ask(&url, &format!("{method} {path}"), &shown, "").await;
@@ -408,9 +422,9 @@ async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
     let right = r#"{"name":"ada","password":"right"}"#;
     let (status, answer) = ask(&url, "POST /api/v1/session", "", right).await;
     assert_eq!(status, 200);
-    let cookie = "set-cookie: __Host-holdfast=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n";
+    let cookie = "set-cookie: __Host-holdfast-0123abcd=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n";
     assert!(answer.contains(cookie), "{answer}");
-    let cookie = "Cookie: a=b; __Host-holdfast=hfs_ada\r\n";
+    let cookie = "Cookie: a=b; __Host-holdfast-0123abcd=hfs_ada\r\n";
     assert_eq!(ask(&url, "GET /api/v1/volumes", cookie, "").await.0, 200);
     let asked = api.asked.lock().unwrap().len();
     for site in [
@@ -435,7 +449,7 @@ async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
     let (status, answer) = ask(&url, "DELETE /api/v1/session", &ours, "").await;
     assert_eq!(status, 204);
     assert!(
-        answer.contains("__Host-holdfast=; Path=/; Max-Age=0"),
+        answer.contains("__Host-holdfast-0123abcd=; Path=/; Max-Age=0"),
         "{answer}"
     );
     // A form of another site has no JSON.
@@ -479,6 +493,38 @@ async fn a_node_needs_no_token_and_one_that_is_shown_counts() {
         ask(&url, "DELETE /api/v1/volumes/x", &viewer, "").await.0,
         403
     );
+    // A browser that shows a node's certificate does so for every site's pages.
+    for (page, expected) in [
+        ("Sec-Fetch-Site: cross-site\r\n", 403),
+        ("Sec-Fetch-Site: same-site\r\n", 403),
+        ("Origin: https://elsewhere.example\r\n", 403),
+        ("Origin: null\r\n", 403),
+        ("Origin: https://here\r\n", 204),
+        ("Sec-Fetch-Site: same-origin\r\n", 204),
+    ] {
+        let (status, _) = ask(&url, "DELETE /api/v1/volumes/x", page, "").await;
+        assert_eq!(status, expected, "{page}");
+        let (status, _) = ask(&url, "GET /api/v1/volumes", page, "").await;
+        assert_eq!(status, 200, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_changed_that_cannot_be_put_down() {
+    let (url, api, known) = guarded(None).await;
+    *known.puts_nothing_down.lock().unwrap() = true;
+    let admin = bearer("administrator-everything");
+    let (status, answer) = ask(&url, "DELETE /api/v1/volumes/x", &admin, "").await;
+    assert_eq!(status, 503, "{answer}");
+    assert_eq!(*api.asked.lock().unwrap(), Vec::<String>::new());
+    // It is tried to put down that it was refused: that tells when it can be again.
+    assert_eq!(known.noted.lock().unwrap()[0].status, 503);
+    assert_eq!(ask(&url, "GET /api/v1/volumes", &admin, "").await.0, 200);
+    let right = r#"{"name":"ada","password":"right"}"#;
+    assert_eq!(ask(&url, "POST /api/v1/session", "", right).await.0, 200);
+    let (url, _, known) = guarded(Some(2)).await;
+    *known.puts_nothing_down.lock().unwrap() = true;
+    assert_eq!(ask(&url, "DELETE /api/v1/volumes/x", "", "").await.0, 204);
 }
 
 #[tokio::test]
@@ -531,7 +577,7 @@ async fn a_stream_of_events_ends_with_what_was_shown_for_it() {
         let address = url.to_string().replace("http://", "");
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = "GET /api/v1/events HTTP/1.1\r\nHost: here\r\n\
-            Connection: close\r\nCookie: __Host-holdfast=hfs_ada\r\n\r\n";
+            Connection: close\r\nCookie: __Host-holdfast-0123abcd=hfs_ada\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut told = Vec::new();
         // It is asked about at least once, and goes on.
@@ -567,12 +613,12 @@ async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given
         assert!(answer.contains(field), "{answer}");
     }
     let back = "GET /api/v1/login/oidc/callback?code=c&state=s&session_state=x";
-    let ticket = "Cookie: __Host-holdfast=old; __Host-holdfast-login=sealed\r\n";
+    let ticket = "Cookie: __Host-holdfast-0123abcd=old; __Host-holdfast-login=sealed\r\n";
     let (status, answer) = ask(&url, back, ticket, "").await;
     assert_eq!(status, 303);
     for field in [
         "location: /\r\n",
-        "set-cookie: __Host-holdfast=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n",
+        "set-cookie: __Host-holdfast-0123abcd=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n",
         "set-cookie: __Host-holdfast-login=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax\r\n",
         "referrer-policy: no-referrer\r\n",
     ] {

@@ -13,6 +13,7 @@ use holdfast_identity::{
     AccountError, Caller, Label, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord,
     TokenRecord, UserChange as Change, UserName, UserRecord, Who,
 };
+use holdfast_model::ClusterId;
 use holdfast_model::record::Secret;
 use holdfast_stdx::Duration;
 
@@ -20,6 +21,24 @@ use super::external::{external_users, of_provider};
 use super::{Accounts, Known, draw, now_ms};
 
 impl Identities for Accounts {
+    fn cluster(&self) -> ClusterId {
+        self.controller.cluster
+    }
+
+    fn may_change(&self) -> Result<(), Problem> {
+        if self.log.is_writing() {
+            return Ok(());
+        }
+        let detail = format!(
+            "{} cannot write its audit log: nothing is changed through it that could not be put down",
+            self.name
+        );
+        Err(Problem::new(ProblemKind::Unavailable, detail).hint(
+            "its own log says why not; ask another node (`--api`), or repeat it once there is room for audit.log: then it is written \
+             again. With a node's own certificate (`--credentials`) nothing is refused for that",
+        ))
+    }
+
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
         Box::pin(async move {
             let kind = match shown {

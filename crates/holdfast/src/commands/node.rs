@@ -85,13 +85,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
 /// Who knows who may do what. The log is in that directory.
 pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Accounts {
     let path = directory.join(AUDIT_FILE);
-    let log = AuditLog::open(&path).unwrap_or_else(|error| {
-        tracing::error!(
-            "open {}: {error}: what is changed is put down here and in memory only",
-            path.display()
-        );
-        AuditLog::without_file()
-    });
+    let log = AuditLog::open(&path).expect("a process that starts has threads to be had");
     Accounts::new(controller.clone(), name, log)
 }
 
