@@ -3,6 +3,7 @@
 //! Invariants:
 //! - what may change something is done once at most: it goes on to the next URL only where nothing was sent, or where
 //!   what answered says that it has no such thing, or is no Holdfast; reads go on from whoever cannot answer them;
+//! - a token is not sent without TLS to another machine, unless that is said;
 //! - where nobody has answered, or who has was not the only one that was asked, the error says what each did.
 
 mod access;
@@ -85,6 +86,11 @@ pub enum Failure {
     /// The network refused.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    /// It is another machine, to be reached without TLS, and would be told a token.
+    #[error(
+        "the token would go over the network for everybody to read: the URL is http://, and of another machine"
+    )]
+    TokenInPlain,
     /// It is to be reached over TLS, and nobody is trusted.
     #[error("no authority is trusted whose certificate it could show")]
     NoAuthority,
@@ -105,6 +111,7 @@ pub struct ApiClient {
     urls: Vec<ApiUrl>,
     authorization: Option<String>,
     connector: Option<Connector>,
+    tells_token_in_plain: bool,
     answer_time_max: Duration,
 }
 
@@ -126,6 +133,7 @@ impl ApiClient {
             urls,
             authorization,
             connector: None,
+            tells_token_in_plain: false,
             answer_time_max: ANSWER_TIME_MAX,
         }
     }
@@ -134,6 +142,15 @@ impl ApiClient {
     #[must_use]
     pub fn connecting(self, connector: Option<Connector>) -> Self {
         Self { connector, ..self }
+    }
+
+    /// Which may tell its token without TLS to other machines as well: whoever listens on the way reads it.
+    #[must_use]
+    pub fn telling_token_in_plain(self, tells_token_in_plain: bool) -> Self {
+        Self {
+            tells_token_in_plain,
+            ..self
+        }
     }
 
     /// With less patience for an answer.

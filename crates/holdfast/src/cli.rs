@@ -72,6 +72,9 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     credentials: Option<PathBuf>,
+    /// Tell HOLDFAST_TOKEN to other machines over http:// as well: whoever listens on the way has it then
+    #[arg(long, global = true)]
+    pub(crate) token_over_http: bool,
 }
 
 /// Where the demo's API answers if nothing else is said, without TLS, and over it where it is said whom to trust.

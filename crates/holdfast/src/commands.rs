@@ -50,5 +50,7 @@ fn client(global: &Global) -> ApiClient {
             "HOLDFAST_TOKEN: a token has letters, digits and signs, no spaces and no line breaks",
         ),
     });
-    ApiClient::new(global.api(), token.as_deref()).connecting(global.connector())
+    ApiClient::new(global.api(), token.as_deref())
+        .telling_token_in_plain(global.token_over_http)
+        .connecting(global.connector())
 }

@@ -128,6 +128,10 @@ impl From<ClientError> for Failure {
                 "--ca, or HOLDFAST_CA, names the certificate of the cluster's authority: authority.pem among the credentials of each \
                  of its machines; on one of them --credentials, or HOLDFAST_CREDENTIALS, names those"
             }
+            ClientError::Unreachable(why) if why.iter().any(|(_, why)| is_in_plain(why)) => {
+                "say https://, with --ca or HOLDFAST_CA; where nobody can listen on the way, or it does not matter who does, \
+                 --token-over-http has the token told"
+            }
             ClientError::Unreachable(_) => {
                 "is the cluster running? `holdfast demo` starts one here; --api, or HOLDFAST_API, \
                  names another"
@@ -145,6 +149,11 @@ fn is_trust(why: &ApiFailure) -> bool {
         why,
         ApiFailure::NoAuthority | ApiFailure::Tls(ConnectError::Untrusted)
     )
+}
+
+/// Whether a token was not told.
+const fn is_in_plain(why: &ApiFailure) -> bool {
+    matches!(why, ApiFailure::TokenInPlain)
 }
 
 #[cfg(test)]
