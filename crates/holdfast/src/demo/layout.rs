@@ -4,6 +4,7 @@
 //! - every path is absolute: what is started once starts again from anywhere;
 //! - no port has two uses.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
@@ -145,6 +146,18 @@ impl Layout {
     /// Where the password of the first user is.
     pub(crate) fn password_path(&self) -> PathBuf {
         self.directory.join("admin-password")
+    }
+
+    /// Where is what admits nodes at the demo's own metadata; none for a demo without TLS.
+    pub(crate) fn metadata_token_path(&self) -> Option<PathBuf> {
+        (!self.is_insecure).then(|| self.directory.join("metadata-token"))
+    }
+
+    /// What admits them: nothing before it was made.
+    fn metadata_token(&self) -> String {
+        let read = self.metadata_token_path().map(fs::read_to_string);
+        let token = read.and_then(Result::ok).unwrap_or_default();
+        token.trim().to_owned()
     }
 
     /// Where the token of `demo.json` is.
@@ -368,6 +381,7 @@ impl Layout {
             metadata: match self.metadata {
                 MetadataKind::Embedded => MetadataConfig {
                     addresses: vec![self.metadata().to_string()],
+                    token: self.metadata_token(),
                     ..MetadataConfig::default()
                 },
                 MetadataKind::Etcd => self.etcd_for(&directory),

@@ -77,6 +77,23 @@ pub(crate) async fn admit(
     Ok(token)
 }
 
+/// What admits nodes at the demo's own metadata: made once; nothing for a demo without TLS.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn metadata_token(layout: &Layout) -> Result<String, Failure> {
+    let Some(path) = layout.metadata_token_path() else {
+        return Ok(String::new());
+    };
+    match fs::read_to_string(&path) {
+        Ok(token) if !token.trim().is_empty() => return Ok(token.trim().to_owned()),
+        _ => {}
+    }
+    let token = random()?;
+    write_secret(&path, &token)?;
+    Ok(token)
+}
+
 fn write_secret(path: &Path, secret: &str) -> Result<(), Failure> {
     let write = |path: &Path| -> io::Result<()> {
         let new: PathBuf = path.with_extension("new");

@@ -159,7 +159,9 @@ async fn open(
     let store = Embedded::open(&directory, cluster, HistoryLimits::default());
     let store = Arc::new(store.map_err(|error| unusable(&error))?);
     let shared: Arc<dyn Store> = store.clone();
-    let door = Door::new(cluster, "");
+    // Other processes of this machine reach the port as well.
+    let token = people::metadata_token(layout)?;
+    let door = Door::new(cluster, &token);
     servers.spawn(metadata_server::serve(listener, shared, door));
     Ok(Keeper::Embedded(store))
 }
