@@ -17,6 +17,7 @@ mod password;
 mod paths;
 mod protection;
 pub(crate) mod receiver;
+mod replace;
 mod scrub;
 pub(crate) mod security;
 pub(crate) mod settings;

@@ -46,6 +46,8 @@ const LOGS_OF_ITS_OWN: &str = "member/wal";
 const CONSENT_FILE: &str = "new";
 /// The file that says that the other members reach this one over TLS: that is in etcd's data, which only etcd reads.
 const TLS_FILE: &str = "tls";
+/// The fingerprints of the authorities that the etcd which runs has read.
+const BELIEVED_FILE: &str = "believed";
 /// The options that etcd heeds only while it has no data: they are no part of what it is.
 const OF_THE_BEGINNING: [&str; 2] = ["--initial-cluster=", "--initial-cluster-state="];
 /// The file that names the process.
@@ -294,6 +296,23 @@ impl Plan {
         }
     }
 
+    /// Notes whom an etcd believes that is started now.
+    fn note_believed(&self) -> io::Result<()> {
+        let path = self.path(BELIEVED_FILE);
+        match self.tls.believed() {
+            Some(text) => fs::write(path, text),
+            None => remove_if_there(&path),
+        }
+    }
+
+    /// Whether the etcd that runs believes other authorities than it would if it were started now.
+    fn believes_others(&self) -> bool {
+        let (Some(now), true) = (self.tls.believed(), self.tls.is_usable()) else {
+            return false;
+        };
+        fs::read_to_string(self.path(BELIEVED_FILE)).ok() != Some(now)
+    }
+
     /// Notes how the others reach a member that begins.
     fn note_tls(&self) -> io::Result<()> {
         if self.has_data() {
@@ -328,7 +347,8 @@ impl Plan {
     fn left(&self) -> Option<(Process, bool)> {
         let (process, mut arguments) = left(&self.directory)?;
         arguments.retain(|it| !OF_THE_BEGINNING.iter().any(|option| it.starts_with(option)));
-        Some((process, arguments == self.arguments))
+        let is_same = arguments == self.arguments && !self.believes_others();
+        Some((process, is_same))
     }
 
     fn command(&self, beginning: &Beginning, log: File) -> io::Result<Command> {

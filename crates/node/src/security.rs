@@ -2,25 +2,30 @@
 //!
 //! Invariants:
 //! - a node without credentials does not start, unless its configuration says that it is to do without TLS;
+//! - what somebody changes in the directory is taken without a restart when it goes together, and told of when it does not;
 //! - a certificate that cannot be renewed is told of every day, and shown for as long as it is good;
 //! - a key for secrets that others on the machine can read is refused; without one, what is sealed stays shut, and it is said.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_model::ClusterId;
 use holdfast_seal::{KEY_FILE, Seal};
 use holdfast_tls::{
-    AUTHORITY_FILE, Acceptor, Connector, Credentials, CredentialsError, Issued, PeerTls, Renewal,
-    Subject,
+    AUTHORITY_FILE, Acceptor, Change, Connector, Credentials, CredentialsError, Issued, PeerTls,
+    Renewal, Subject,
 };
 use tokio::time::sleep;
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 
-/// How often it is looked whether the certificate is to be renewed.
-const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often it is looked whether the certificate is to be renewed, and whether somebody has put other credentials in its place:
+/// who does that waits for it.
+const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// How often it is told that a certificate cannot be renewed.
+const TELL_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A node's side of TLS.
 #[derive(Clone, Debug)]
@@ -97,14 +102,71 @@ pub(crate) fn credentials(
     Ok(credentials)
 }
 
-/// Renews a certificate whenever that is due. Never ends.
+/// Renews a certificate whenever that is due, and takes what somebody has put into its directory. Never ends.
 pub(crate) async fn keep(credentials: &Credentials, subject: &Subject) {
+    let (mut unfit, mut failed) = (Complaint::default(), Complaint::default());
     loop {
-        sleep(RENEWAL_PERIOD).await;
-        match credentials.renew(subject, SystemTime::now()) {
-            Ok(renewal) => tell(&renewal, credentials),
-            Err(error) => tell(&Renewal::Failed(error.to_string()), credentials),
+        sleep(LOOK_PERIOD).await;
+        let now = Instant::now();
+        match credentials.refresh(SystemTime::now()) {
+            Ok(Change::None) => unfit.over(),
+            Ok(Change::Taken(issued, authorities)) => {
+                unfit.over();
+                tracing::info!(
+                    "takes other credentials, which were put in the place of its own: a certificate good for {}, SHA-256 {}; it \
+                     believes the authorities {}",
+                    left(&issued),
+                    issued.fingerprint,
+                    authorities.join(" and ")
+                );
+            }
+            Err(error) => {
+                if unfit.is_to_be_told(now, &error) {
+                    tracing::error!(
+                        "credentials were changed, and are not taken; those of before are used on: {error}"
+                    );
+                }
+                // What is to be renewed is not known.
+                continue;
+            }
         }
+        let renewal = credentials.renew(subject, SystemTime::now());
+        let renewal = renewal.unwrap_or_else(|error| Renewal::Failed(error.to_string()));
+        match &renewal {
+            Renewal::Failed(error) if !failed.is_to_be_told(now, error) => {}
+            Renewal::NotDue | Renewal::Renewed(_) => {
+                failed.over();
+                tell(&renewal, credentials);
+            }
+            Renewal::Failed(_) => tell(&renewal, credentials),
+        }
+    }
+}
+
+/// What is wrong, look after look: told when two looks have found it, for one may come between two files that are copied, and then
+/// once a day.
+#[derive(Default)]
+struct Complaint {
+    text: String,
+    told: Option<Instant>,
+}
+
+impl Complaint {
+    fn over(&mut self) {
+        *self = Self::default();
+    }
+
+    fn is_to_be_told(&mut self, now: Instant, error: &impl Display) -> bool {
+        let text = error.to_string();
+        if text != self.text {
+            *self = Self { text, told: None };
+            return false;
+        }
+        let is_due = self.told.is_none_or(|told| now - told >= TELL_PERIOD);
+        if is_due {
+            self.told = Some(now);
+        }
+        is_due
     }
 }
 

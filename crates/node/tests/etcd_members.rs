@@ -13,7 +13,7 @@ use holdfast_metadata::etcd::{EtcdMember, EtcdTls, members};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::etcd::{MemberTls, Plan, Supervisor, is_running};
-use holdfast_tls::{Authority, Connector, Credentials, Subject};
+use holdfast_tls::{Authority, Connector, Credentials, Renewal, Subject, replacing};
 use tempfile::TempDir;
 
 const CLUSTER: ClusterId = ClusterId(7);
@@ -551,4 +551,65 @@ fn members_get_tls_one_after_the_other() {
         three.start(3);
         three.wait_until_whole();
     });
+}
+
+/// etcd reads whom it believes when it starts: it is started again where that has changed, one member after the other.
+#[test]
+fn members_follow_when_the_authority_is_replaced() {
+    let mut three = Three::new(None);
+    for place in 1..=3 {
+        three.start(place);
+    }
+    three.wait_until_whole();
+    let own = three.tls.clone().map(|tls| match tls {
+        MemberTls::On(directory) => directory,
+        _ => unreachable!("it has TLS"),
+    });
+    let read = |name: &str| fs::read(own[0].join(name)).unwrap();
+    let [ca, certificate, key] = ["authority.pem", "node.pem", "node.key"].map(read);
+    let of_before = Some((&certificate[..], &key[..]));
+    let now = SystemTime::now();
+    let started_again = |three: &Three, place: usize, step: &dyn Fn(&Path)| {
+        let before = three.supervisor(place).pid();
+        step(&own[place - 1]);
+        wait(&format!("n{place} is started again"), || {
+            let pid = three.supervisor(place).pid();
+            pid.is_some() && pid != before
+        });
+        three.wait_until_whole();
+    };
+    for place in 1..=3 {
+        started_again(&three, place, &|directory| {
+            for name in ["authority.next.pem", "authority.next.key"] {
+                if place > 1 {
+                    fs::copy(own[0].join(name), directory.join(name)).unwrap();
+                }
+            }
+            replacing::prepare(directory, now).unwrap();
+        });
+    }
+    let pids = || [1, 2, 3].map(|place| three.supervisor(place).pid());
+    let before = pids();
+    for place in 1..=3 {
+        let directory = &own[place - 1];
+        replacing::switch(directory).unwrap();
+        // What a node does that runs there.
+        let subject = subject(place, &three.client(place).ip().to_string());
+        let (_, renewal) = Credentials::of_node(directory, CLUSTER, &subject, now).unwrap();
+        assert!(matches!(renewal, Renewal::Renewed(_)), "{renewal:?}");
+        three.wait_until_whole();
+    }
+    // Which of them signs is of no matter to etcd.
+    assert_eq!(pids(), before);
+    for place in 1..=3 {
+        started_again(&three, place, &|directory| {
+            replacing::finish(directory).unwrap();
+        });
+    }
+    // What the authority before has signed is let in nowhere, by whoever still knows its key.
+    let both = [ca, fs::read(own[0].join("authority.pem")).unwrap()].concat();
+    let of_before = EtcdTls::new(&both, of_before).unwrap();
+    for place in 1..=3 {
+        assert_eq!(three.asked(place, Some(of_before.clone())), None);
+    }
 }

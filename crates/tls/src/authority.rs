@@ -17,8 +17,10 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
+use zeroize::Zeroizing;
 
 use crate::files::{self, CredentialsError};
+use crate::handshake::Connector;
 use crate::identity::NodeIdentity;
 use crate::issued::{Issued, certificate, unreadable};
 use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE};
@@ -31,6 +33,8 @@ pub const NODE_DAYS: u64 = 365;
 const CLOCKS_APART: Duration = Duration::from_secs(60 * 60);
 /// What an authority is called, with its cluster behind it.
 const NAME: &str = "Holdfast cluster ";
+/// Authorities in a file at most: two while one is replaced, and one that was left.
+const AUTHORITIES_MAX: usize = 3;
 /// How every machine reaches itself.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -69,7 +73,7 @@ pub struct Authority {
     pub(crate) cluster: ClusterId,
     issuer: Issuer<'static, KeyPair>,
     pem: String,
-    key_pem: String,
+    key_pem: Zeroizing<String>,
 }
 
 impl Authority {
@@ -87,18 +91,12 @@ impl Authority {
             return Err(CredentialsError::Exists(path));
         }
         let key = new_key();
-        let mut params = valid(now, AUTHORITY_DAYS);
-        let name = format!("{NAME}{:032x}", cluster.0);
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let certificate = params.self_signed(&key);
-        let pem = certificate.expect("what is asked for can be signed").pem();
+        let pem = certify(cluster, &key, now);
         files::make_directory(directory)?;
         // The key first: without the certificate, it is no authority yet.
         files::write_new(
             &directory.join(AUTHORITY_KEY_FILE),
-            &key.serialize_pem(),
+            &Zeroizing::new(key.serialize_pem()),
             0o600,
         )?;
         files::write_new(&path, &pem, 0o644)?;
@@ -110,21 +108,28 @@ impl Authority {
     /// # Errors
     /// [`CredentialsError`] if its certificate or its key is not there, or not usable.
     pub fn open(directory: &Path) -> Result<Self, CredentialsError> {
-        let path = directory.join(AUTHORITY_FILE);
-        let key_path = directory.join(AUTHORITY_KEY_FILE);
-        let (_, cluster) = certificate_of(&path)?;
-        let pem = files::read(&path)?;
-        let key_pem = files::read_key(&key_path)?;
+        let (path, key_path) = (
+            directory.join(AUTHORITY_FILE),
+            directory.join(AUTHORITY_KEY_FILE),
+        );
+        Self::of_files(&path, &key_path)
+    }
+
+    /// The one that stands first in a file, with its key.
+    pub(crate) fn of_files(path: &Path, key_path: &Path) -> Result<Self, CredentialsError> {
+        let (_, cluster) = certificates_of(path)?;
+        let pem = files::read(path)?;
+        let key_pem = files::read_key(key_path)?;
         let no_key = || CredentialsError::Unreadable {
-            path: key_path.clone(),
+            path: key_path.to_owned(),
             what: "key",
         };
         let key = KeyPair::from_pem(&key_pem).map_err(|_| no_key())?;
-        let own = certificate(&path)?;
+        let own = certificate(path)?;
         if !crate::credentials::belong(&own, &key) {
-            return Err(CredentialsError::OtherKey(key_path));
+            return Err(CredentialsError::OtherKey(key_path.to_owned()));
         }
-        let issuer = Issuer::from_ca_cert_pem(&pem, key).map_err(|_| unreadable(&path))?;
+        let issuer = Issuer::from_ca_cert_pem(&pem, key).map_err(|_| unreadable(path))?;
         Ok(Self {
             cluster,
             issuer,
@@ -179,6 +184,22 @@ impl Authority {
         Ok(signed.expect("what is asked for can be signed").pem())
     }
 
+    /// Shows a certificate that it signs for this, with a key that is kept nowhere, and believes these.
+    pub(crate) fn connector(
+        &self,
+        subject: &Subject,
+        believed: &[CertificateDer<'static>],
+        now: SystemTime,
+    ) -> Result<Connector, CredentialsError> {
+        let key = new_key();
+        let own = self.sign(subject, &key, now)?;
+        let own = CertificateDer::from_pem_slice(own.as_bytes()).expect("it was made so");
+        let key = PrivateKeyDer::from(rustls::pki_types::PrivatePkcs8KeyDer::from(
+            key.serialize_der(),
+        ));
+        Ok(Connector::showing(vec![own], key, believed))
+    }
+
     /// Makes the credentials of another machine, in a directory which is made for them.
     ///
     /// # Errors
@@ -201,48 +222,99 @@ impl Authority {
         let write = |name, text: &str, mode| files::write_new(&directory.join(name), text, mode);
         write(AUTHORITY_KEY_FILE, &self.key_pem, 0o600)?;
         write(AUTHORITY_FILE, &self.pem, 0o644)?;
-        write(crate::NODE_KEY_FILE, &key.serialize_pem(), 0o600)?;
+        write(
+            crate::NODE_KEY_FILE,
+            &Zeroizing::new(key.serialize_pem()),
+            0o600,
+        )?;
         write(crate::NODE_FILE, &own, 0o644)
     }
 }
 
-/// The private key of the authority in a directory, as DER: other keys of the cluster are derived from it.
-///
-/// # Errors
-/// [`CredentialsError`] if it is not there, not usable, or others can read it.
-pub fn authority_key(directory: &Path) -> Result<Vec<u8>, CredentialsError> {
-    let path = directory.join(AUTHORITY_KEY_FILE);
-    let text = files::read_key(&path)?;
-    let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
-    let key = key.map_err(|_| CredentialsError::Unreadable { path, what: "key" })?;
-    Ok(key.secret_der().to_vec())
+/// The certificate of the authority of a cluster with this key, as PEM.
+pub(crate) fn certify(cluster: ClusterId, key: &KeyPair, now: SystemTime) -> String {
+    let mut params = valid(now, AUTHORITY_DAYS);
+    let name = format!("{NAME}{:032x}", cluster.0);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let certificate = params.self_signed(key);
+    certificate.expect("what is asked for can be signed").pem()
 }
 
-/// What the certificate of a cluster's authority says, and the cluster.
-///
-/// # Errors
-/// [`CredentialsError`] if the file has none.
-pub fn authority_in(path: &Path) -> Result<(Issued, ClusterId), CredentialsError> {
-    let (found, cluster) = certificate_of(path)?;
-    let issued = Issued::read(&found).ok_or_else(|| unreadable(path))?;
-    Ok((issued, cluster))
+/// A certificate as PEM.
+pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    // 48 bytes are a line of 64 letters.
+    for line in certificate.chunks(48) {
+        for three in line.chunks(3) {
+            let bits = three
+                .iter()
+                .fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+            let bits = bits << (8 * (3 - three.len()));
+            for place in 0..4 {
+                let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
+                let is_filling = place > three.len();
+                text.push(if is_filling { '=' } else { char::from(letter) });
+            }
+        }
+        text.push('\n');
+    }
+    text + "-----END CERTIFICATE-----\n"
 }
 
-/// An authority's certificate, and its cluster.
-pub(crate) fn certificate_of(
+/// What the certificates of a cluster's authorities say, that of the one that signs first, and the cluster.
+///
+/// # Errors
+/// [`CredentialsError`] if the file has none, or something else.
+pub fn authorities_in(path: &Path) -> Result<(Vec<Issued>, ClusterId), CredentialsError> {
+    let (found, cluster) = certificates_of(path)?;
+    let issued = found.iter().map(Issued::read).collect::<Option<_>>();
+    Ok((issued.ok_or_else(|| unreadable(path))?, cluster))
+}
+
+/// The certificates of authorities in a file, that of the one that signs first, and their cluster.
+pub(crate) fn certificates_of(
     path: &Path,
-) -> Result<(CertificateDer<'static>, ClusterId), CredentialsError> {
+) -> Result<(Vec<CertificateDer<'static>>, ClusterId), CredentialsError> {
+    let found = crate::issued::certificates(path)?;
+    if found.len() > AUTHORITIES_MAX {
+        return Err(CredentialsError::TooMany {
+            path: path.to_owned(),
+            count: found.len(),
+        });
+    }
+    let mut cluster = None;
+    for one in &found {
+        let of_one = cluster_of(one, path)?;
+        if let Some(wanted) = cluster.filter(|it| *it != of_one) {
+            return Err(CredentialsError::OtherCluster {
+                path: path.to_owned(),
+                found: of_one,
+                wanted,
+            });
+        }
+        cluster = Some(of_one);
+    }
+    Ok((found, cluster.expect("there is one at least")))
+}
+
+/// The cluster of an authority.
+pub(crate) fn cluster_of(
+    found: &CertificateDer<'static>,
+    path: &Path,
+) -> Result<ClusterId, CredentialsError> {
     let no_authority = || CredentialsError::Unreadable {
         path: path.to_owned(),
         what: "certificate of a cluster's authority",
     };
-    let found = certificate(path)?;
-    let issued = Issued::read(&found).ok_or_else(no_authority)?;
+    let issued = Issued::read(found).ok_or_else(no_authority)?;
     let cluster = issued.common_name.strip_prefix(NAME);
     let cluster = cluster.and_then(|it| u128::from_str_radix(it, 16).ok());
     let anchored = RootCertStore::empty().add(found.clone());
     anchored.map_err(|_| no_authority())?;
-    Ok((found, ClusterId(cluster.ok_or_else(no_authority)?)))
+    Ok(ClusterId(cluster.ok_or_else(no_authority)?))
 }
 
 /// A name that DNS could have.

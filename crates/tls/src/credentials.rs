@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - what is shown has its key here, is of the authority here, and names this node;
-//! - a certificate that is renewed keeps its key, so that no crash leaves one without the other.
+//! - a certificate that is renewed keeps its key, so that no crash leaves one without the other;
+//! - what somebody has changed in the directory is taken as a whole and when it is right, or not at all.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureScheme, crypto::ring};
 use x509_parser::prelude::{FromDer, X509Certificate};
+use zeroize::Zeroizing;
 
 use crate::authority::{self, Authority, Subject};
 use crate::files::{self, CredentialsError};
-use crate::issued::{Issued, certificate, unreadable};
+use crate::issued::{Issued, certificate, fingerprint, unreadable};
+use crate::trust::Trust;
 use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE, NODE_FILE, NODE_KEY_FILE};
 
 /// A machine's credentials.
@@ -29,8 +32,18 @@ use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE, NODE_FILE, NODE_KEY_FILE};
 pub struct Credentials {
     directory: PathBuf,
     cluster: ClusterId,
-    authority: CertificateDer<'static>,
+    trust: Arc<Trust>,
     shown: Arc<Shown>,
+}
+
+/// What came of a look at the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// They are as they were.
+    None,
+    /// They are others, and count from now on: what is shown, and the fingerprints of the authorities that are believed, that of
+    /// the one that signs first.
+    Taken(Issued, Vec<String>),
 }
 
 /// What came of a look whether a certificate is to be renewed.
@@ -57,7 +70,7 @@ impl Credentials {
         now: SystemTime,
     ) -> Result<(Self, Renewal), CredentialsError> {
         let path = directory.join(AUTHORITY_FILE);
-        let (_, found) = authority::certificate_of(&path)?;
+        let (_, found) = authority::certificates_of(&path)?;
         if found != cluster {
             return Err(CredentialsError::OtherCluster {
                 path,
@@ -75,7 +88,7 @@ impl Credentials {
                     Ok(text) => KeyPair::from_pem(&text).map_err(|_| no_key(&key_path))?,
                     Err(CredentialsError::Missing(_)) => {
                         let key = authority::new_key();
-                        files::write_new(&key_path, &key.serialize_pem(), 0o600)?;
+                        files::write_new(&key_path, &Zeroizing::new(key.serialize_pem()), 0o600)?;
                         key
                     }
                     Err(error) => return Err(error),
@@ -112,13 +125,13 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError`].
     pub fn read(directory: &Path) -> Result<Self, CredentialsError> {
-        let (authority, cluster) = authority::certificate_of(&directory.join(AUTHORITY_FILE))?;
-        let (key, issued) = shown(directory, &authority, cluster)?;
+        let (authorities, cluster) = authority::certificates_of(&directory.join(AUTHORITY_FILE))?;
+        let (key, issued) = shown(directory, &authorities, cluster)?;
         let shown = RwLock::new((Arc::new(key), issued));
         Ok(Self {
             directory: directory.to_owned(),
             cluster,
-            authority,
+            trust: Arc::new(Trust::new(authorities)),
             shown: Arc::new(Shown(shown)),
         })
     }
@@ -132,16 +145,19 @@ impl Credentials {
     /// Until when they are good: as long as the certificate that is shown, and the authority's, are.
     #[must_use]
     pub fn good_until(&self) -> SystemTime {
-        let own = self.issued().not_after;
-        let authority = Issued::read(&self.authority).map(|it| it.not_after);
-        authority.map_or(own, |authority| own.min(authority))
+        let (key, issued) = self.shown.get();
+        let own = &key.cert[0];
+        let authorities = self.trust.authorities();
+        let mut signed = authorities.iter().filter(|it| is_signed_by(own, it));
+        let authority = signed.next().and_then(Issued::read);
+        let until = issued.not_after;
+        authority.map_or(until, |it| until.min(it.not_after))
     }
 
     /// Whose they are.
     #[must_use]
     pub fn node(&self) -> NodeId {
-        let identity = self.issued().identity;
-        identity.expect("it was looked at when it was read").node
+        whose(&self.issued())
     }
 
     /// The cluster.
@@ -150,23 +166,65 @@ impl Credentials {
         self.cluster
     }
 
-    pub(crate) const fn authority(&self) -> &CertificateDer<'static> {
-        &self.authority
+    pub(crate) fn trust(&self) -> Arc<Trust> {
+        Arc::clone(&self.trust)
     }
 
     pub(crate) fn shown(&self) -> Arc<Shown> {
         self.shown.clone()
     }
 
-    /// Makes a new certificate for the same key, if that is due: less than a third of the time is left, or the present one does not
-    /// stand for every host of the subject. All who show it show the new one from then on.
+    /// Takes what somebody has put into the directory since: other authorities, another certificate, with its key. Connections that
+    /// begin from then on have them.
+    ///
+    /// # Errors
+    /// [`CredentialsError`] if what is there does not go together, is another node's, or is not good now. What there was before is
+    /// used on.
+    pub fn refresh(&self, now: SystemTime) -> Result<Change, CredentialsError> {
+        let path = self.directory.join(AUTHORITY_FILE);
+        let (authorities, found) = authority::certificates_of(&path)?;
+        if found != self.cluster {
+            return Err(CredentialsError::OtherCluster {
+                path,
+                found,
+                wanted: self.cluster,
+            });
+        }
+        let (key, issued) = shown(&self.directory, &authorities, found)?;
+        let present = self.issued();
+        let are_same = authorities == self.trust.authorities();
+        if are_same && issued.fingerprint == present.fingerprint {
+            return Ok(Change::None);
+        }
+        let own = self.directory.join(NODE_FILE);
+        let (found, wanted) = (whose(&issued), whose(&present));
+        if found != wanted {
+            return Err(CredentialsError::OtherNode {
+                path: own,
+                found,
+                wanted,
+            });
+        }
+        let is_other = issued.fingerprint != present.fingerprint;
+        if is_other && !(issued.not_before..issued.not_after).contains(&now) {
+            return Err(CredentialsError::NotValid(own));
+        }
+        let fingerprints = authorities.iter().map(|it| fingerprint(it)).collect();
+        self.trust.set(authorities);
+        self.shown.set(key, issued.clone());
+        Ok(Change::Taken(issued, fingerprints))
+    }
+
+    /// Makes a new certificate for the same key, if that is due: less than a third of the time is left, the present one does not
+    /// stand for every host of the subject, or another authority signs now. All who show it show the new one from then on.
     ///
     /// # Errors
     /// [`CredentialsError`]; the present one stays then.
     pub fn renew(&self, subject: &Subject, now: SystemTime) -> Result<Renewal, CredentialsError> {
         let present = self.issued();
         let stands_for = |name: &String| present.names.contains(name);
-        if !is_due(&present, now) && subject.names().iter().all(stands_for) {
+        let has_names = subject.names().iter().all(stands_for);
+        if !is_due(&present, now) && has_names && !self.is_of_former() {
             return Ok(Renewal::NotDue);
         }
         let authority = Authority::open(&self.directory)?;
@@ -175,9 +233,16 @@ impl Credentials {
         let key = KeyPair::from_pem(&text).map_err(|_| no_key(&key_path))?;
         let pem = authority.sign(subject, &key, now)?;
         files::replace(&self.directory.join(NODE_FILE), &pem, 0o644)?;
-        let (key, issued) = shown(&self.directory, &self.authority, self.cluster)?;
+        let (key, issued) = shown(&self.directory, &self.trust.authorities(), self.cluster)?;
         self.shown.set(key, issued.clone());
         Ok(Renewal::Renewed(issued))
+    }
+
+    /// Whether what is shown was signed by the authority before the one that signs now, whose key is here.
+    fn is_of_former(&self) -> bool {
+        let (key, _) = self.shown.get();
+        let authorities = self.trust.authorities();
+        self.can_renew() && !is_signed_by(&key.cert[0], &authorities[0])
     }
 
     /// Whether the directory has the authority's key, with which certificates are renewed.
@@ -196,6 +261,12 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// Whose what is shown is.
+fn whose(issued: &Issued) -> NodeId {
+    let identity = issued.identity;
+    identity.expect("it was looked at when it was read").node
+}
+
 /// Whether less than a third of a certificate's time is left; or none of it has come, because the clock was ahead when it was made.
 fn is_due(issued: &Issued, now: SystemTime) -> bool {
     if now < issued.not_before {
@@ -209,7 +280,7 @@ fn is_due(issued: &Issued, now: SystemTime) -> bool {
 /// What a directory has to show.
 fn shown(
     directory: &Path,
-    authority: &CertificateDer<'static>,
+    authorities: &[CertificateDer<'static>],
     cluster: ClusterId,
 ) -> Result<(CertifiedKey, Issued), CredentialsError> {
     let path = directory.join(NODE_FILE);
@@ -217,7 +288,7 @@ fn shown(
     let own = certificate(&path)?;
     let issued = Issued::read(&own).ok_or_else(|| unreadable(&path))?;
     let is_ours = issued.identity.is_some_and(|it| it.cluster == cluster);
-    if !is_ours || !is_signed_by(&own, authority) {
+    if !is_ours || !authorities.iter().any(|it| is_signed_by(&own, it)) {
         return Err(CredentialsError::OtherAuthority(path));
     }
     let text = files::read_key(&key_path)?;
@@ -244,7 +315,10 @@ pub(crate) fn belong(certificate: &CertificateDer<'_>, key: &KeyPair) -> bool {
 }
 
 /// Whether an authority has signed a certificate; whether it is valid now is for who is shown it.
-fn is_signed_by(certificate: &CertificateDer<'_>, authority: &CertificateDer<'_>) -> bool {
+pub(crate) fn is_signed_by(
+    certificate: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+) -> bool {
     let parsed = X509Certificate::from_der(certificate);
     let authority = X509Certificate::from_der(authority);
     let (Ok((_, parsed)), Ok((_, authority))) = (parsed, authority) else {

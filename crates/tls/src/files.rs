@@ -1,7 +1,7 @@
 //! The files of credentials: who may read them, and how they are written.
 //!
 //! Invariants:
-//! - a key is never in a file that others could read, not for a moment;
+//! - a key is never in a file that others could read, not for a moment, and not in memory any more when nobody has it in hand;
 //! - what is written is there whole, or not at all.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -9,8 +9,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 /// Bytes of a file of credentials at most: one certificate, or one key.
 const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Bytes that are set aside for a key that is read.
+const KEY_ROOM: usize = 64 << 10;
 
 /// Credentials that cannot be made, read or used.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +71,28 @@ pub enum CredentialsError {
         /// The one that is wanted.
         wanted: holdfast_model::ClusterId,
     },
+    /// More authorities than are believed at a time.
+    #[error(
+        "{} has {count} certificates of authorities: it is the present one's, and while that is replaced the next one's besides",
+        path.display()
+    )]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// A step that has its time before or after.
+    #[error("{}: {why}", path.display())]
+    NotNow {
+        /// What it is about.
+        path: PathBuf,
+        /// Why not now.
+        why: &'static str,
+    },
+    /// A certificate is not good now.
+    #[error("{} has expired, or is not valid yet: look at this machine's clock, or have it made anew", .0.display())]
+    NotValid(PathBuf),
     /// A certificate is that of another node.
     #[error(
         "{} is the certificate of {found}, not of {wanted}\n\n\
@@ -118,7 +145,7 @@ pub(crate) fn read(path: &Path) -> Result<String, CredentialsError> {
 ///
 /// # Errors
 /// [`CredentialsError`], above all if it is not there or others can read it.
-pub fn read_key(path: &Path) -> Result<String, CredentialsError> {
+pub fn read_key(path: &Path) -> Result<Zeroizing<String>, CredentialsError> {
     let file = open(path)?;
     let metadata = file
         .metadata()
@@ -130,7 +157,11 @@ pub fn read_key(path: &Path) -> Result<String, CredentialsError> {
             mode,
         });
     }
-    read(path)
+    // So large that it does not grow: what it grew from would be left in memory.
+    let mut text = Zeroizing::new(String::with_capacity(KEY_ROOM));
+    let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(CredentialsError::io("read", path))?;
+    Ok(text)
 }
 
 fn open(path: &Path) -> Result<File, CredentialsError> {

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use holdfast_model::{ClusterId, NodeId};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
@@ -20,6 +19,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use crate::credentials::Credentials;
 use crate::files::CredentialsError;
 use crate::issued::Issued;
+use crate::trust::{Clients, Servers};
 
 /// The first byte of whatever speaks TLS: a record of a handshake.
 const HANDSHAKE: u8 = 22;
@@ -49,15 +49,14 @@ impl Acceptor {
     /// Answers with these credentials, and knows nodes of their cluster.
     #[must_use]
     pub fn new(credentials: &Credentials) -> Self {
-        let roots = Arc::new(roots(credentials.authority()));
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
-            .allow_unauthenticated()
-            .build()
-            .expect("there is an authority");
+        let verifier = Clients {
+            trust: credentials.trust(),
+            is_mandatory: false,
+        };
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has TLS 1.3")
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::new(verifier))
             .with_cert_resolver(credentials.shown());
         // Whoever comes again proves again who it is: what has expired meanwhile is not let in.
         config.send_tls13_tickets = 0;
@@ -123,22 +122,38 @@ pub enum ConnectError {
 }
 
 impl Connector {
-    /// Trusts the authority in a file of PEM, and shows nothing.
+    /// Trusts the authority in a file of PEM, or both where one is being replaced, and shows nothing.
     ///
     /// # Errors
     /// [`CredentialsError`] if there is no certificate in the file.
     pub fn of_authority(path: &Path) -> Result<Self, CredentialsError> {
-        let authority = crate::issued::certificate(path)?;
         let mut roots = RootCertStore::empty();
-        let added = roots.add(authority);
-        added.map_err(|_| crate::issued::unreadable(path))?;
-        Ok(Self::from(builder(roots).with_no_client_auth()))
+        for authority in crate::issued::certificates(path)? {
+            let added = roots.add(authority);
+            added.map_err(|_| crate::issued::unreadable(path))?;
+        }
+        let builder = builder().with_root_certificates(roots);
+        Ok(Self::from(builder.with_no_client_auth()))
+    }
+
+    /// Trusts these authorities, and shows this.
+    pub(crate) fn showing(
+        own: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        believed: &[CertificateDer<'static>],
+    ) -> Self {
+        let builder = builder().with_root_certificates(crate::trust::roots(believed));
+        let config = builder.with_client_auth_cert(own, key);
+        Self::from(config.expect("they were made for each other"))
     }
 
     /// Trusts the authority of these credentials, and shows them.
     #[must_use]
     pub fn of_machine(credentials: &Credentials) -> Self {
-        let builder = builder(roots(credentials.authority()));
+        let judge = Servers(credentials.trust());
+        let builder = builder()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(judge));
         Self::from(builder.with_client_cert_resolver(credentials.shown()))
     }
 
@@ -180,20 +195,10 @@ impl std::fmt::Debug for Acceptor {
     }
 }
 
-type Builder = rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>;
-
-fn builder(roots: RootCertStore) -> Builder {
+fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
     ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has TLS 1.3")
-        .with_root_certificates(roots)
-}
-
-pub(crate) fn roots(authority: &CertificateDer<'static>) -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let added = roots.add(authority.clone());
-    added.expect("it was read as an authority's");
-    roots
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -75,6 +75,16 @@ pub(crate) fn certificate(path: &Path) -> Result<CertificateDer<'static>, Creden
     CertificateDer::from_pem_slice(text.as_bytes()).map_err(|_| unreadable(path))
 }
 
+/// The certificates in a file: one at least.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
+    let text = crate::files::read(path)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(unreadable(path)),
+    }
+}
+
 pub(crate) fn unreadable(path: &Path) -> CredentialsError {
     CredentialsError::Unreadable {
         path: path.to_owned(),

@@ -16,15 +16,19 @@
 
 mod authority;
 mod credentials;
+mod encoding;
 mod files;
 mod handshake;
 mod identity;
 mod issued;
 mod peers;
 mod records;
+pub mod replacing;
+mod trust;
 
-pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authority_in, authority_key};
-pub use credentials::{Credentials, Renewal};
+pub use authority::{AUTHORITY_DAYS, Authority, NODE_DAYS, Subject, authorities_in};
+pub use credentials::{Change, Credentials, Renewal};
+pub use encoding::authority_key;
 pub use files::{CredentialsError, read_key, write_key};
 pub use handshake::{AcceptError, Acceptor, ConnectError, Connector};
 pub use identity::{DEMO, NodeIdentity, WITNESS};

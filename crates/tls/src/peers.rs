@@ -21,19 +21,19 @@ use rustls::crypto::ring::cipher_suite::{
 };
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::server::{ParsedCertificate, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::version::TLS13;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, CommonState, DigitallySignedStruct,
-    RootCertStore, ServerConfig, SignatureScheme,
+    ServerConfig, SignatureScheme,
 };
 
 use crate::NodeIdentity;
 use crate::credentials::Credentials;
-use crate::handshake::roots;
 use crate::issued::Issued;
 use crate::records::{Records, Schedule};
+use crate::trust::{Clients, Trust};
 
 /// Bytes of a handshake at most, all that comes of it together: two certificates and all around them are 2 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
@@ -102,9 +102,8 @@ impl PeerTls {
     /// With these credentials, as they are when a connection begins.
     #[must_use]
     pub fn new(credentials: &Credentials) -> Self {
-        let roots = Arc::new(roots(credentials.authority()));
         let verifier = PeerVerifier {
-            roots: Arc::clone(&roots),
+            trust: credentials.trust(),
             provider: provider(),
         };
         let mut client = ClientConfig::builder_with_provider(provider())
@@ -117,13 +116,14 @@ impl PeerTls {
         client.enable_sni = false;
         client.alpn_protocols = vec![PROTOCOL.to_vec()];
         client.enable_secret_extraction = true;
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
-            .build()
-            .expect("there is an authority");
+        let verifier = Clients {
+            trust: credentials.trust(),
+            is_mandatory: true,
+        };
         let mut server = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has TLS 1.3")
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::new(verifier))
             .with_cert_resolver(credentials.shown());
         server.send_tls13_tickets = 0;
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
@@ -408,7 +408,7 @@ fn provider() -> Arc<CryptoProvider> {
 /// Trusts whatever the authority has signed for a server; which node that is, is looked at when the handshake is done.
 #[derive(Debug)]
 struct PeerVerifier {
-    roots: Arc<RootCertStore>,
+    trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -424,7 +424,7 @@ impl ServerCertVerifier for PeerVerifier {
         let shown = ParsedCertificate::try_from(end_entity)?;
         verify_server_cert_signed_by_trust_anchor(
             &shown,
-            &self.roots,
+            &self.trust.roots(),
             intermediates,
             now,
             self.provider.signature_verification_algorithms.all,

@@ -35,6 +35,12 @@ impl Machines {
         SocketAddr::new(self.address(place), self.ports.api + ETCD_OFFSET + 1)
     }
 
+    /// A machine's configuration.
+    #[must_use]
+    pub fn config_path(&self, place: usize) -> PathBuf {
+        self.config(place)
+    }
+
     /// URL of a machine's etcd.
     #[must_use]
     pub fn etcd_url(&self, place: usize) -> String {

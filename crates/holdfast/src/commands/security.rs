@@ -15,6 +15,7 @@ use holdfast_tls::{
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::replace::{self, ReplaceCommand};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -42,6 +43,9 @@ pub(crate) enum SecurityCommand {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+    /// Put another authority in the place of the present one, step by step, while all machines run
+    #[command(subcommand)]
+    Replace(ReplaceCommand),
     /// Tell whose the credentials in a directory are, and until when they are good
     Show {
         #[command(flatten)]
@@ -89,6 +93,9 @@ struct Shown {
     cluster: String,
     /// The authority.
     authority: Certificate,
+    /// Authorities that are believed besides, while one is replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    believed: Vec<Certificate>,
     /// The machine's own certificate; null where there is none yet.
     node: Option<Certificate>,
 }
@@ -134,6 +141,7 @@ pub(crate) fn run(output: &Output, command: SecurityCommand) -> Result<(), Failu
             let subject = subject.settle(authority.cluster())?;
             let now = SystemTime::now();
             authority.issue(&subject, &out, now).map_err(refused)?;
+            copy_keys_for_secrets(&directory, &out)?;
             output.talk(&format!(
                 "{} has the credentials of {}: copy it to that machine, for its owner only, as the directory that its \
                  [security] names",
@@ -142,6 +150,7 @@ pub(crate) fn run(output: &Output, command: SecurityCommand) -> Result<(), Failu
             ));
             show(*output, &out)
         }
+        SecurityCommand::Replace(command) => replace::run(output, command),
         SecurityCommand::Show { place } => show(*output, &place.settle()?.0),
     }
 }
@@ -178,6 +187,19 @@ impl SubjectArguments {
     }
 }
 
+/// Gives a new machine the keys that secrets in the metadata are sealed with. It would derive one from the authority's key, and that
+/// is another one where the authority was replaced.
+fn copy_keys_for_secrets(directory: &Path, out: &Path) -> Result<(), Failure> {
+    for name in [holdfast_seal::KEY_FILE, holdfast_seal::FORMER_FILE] {
+        match holdfast_tls::read_key(&directory.join(name)) {
+            Ok(text) => holdfast_tls::write_key(&out.join(name), &text).map_err(refused)?,
+            Err(CredentialsError::Missing(_)) => {}
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    Ok(())
+}
+
 /// Whether a file is of the authority's cluster.
 fn same_cluster(path: &Path, found: ClusterId, wanted: ClusterId) -> Result<(), Failure> {
     if found == wanted {
@@ -189,9 +211,11 @@ fn same_cluster(path: &Path, found: ClusterId, wanted: ClusterId) -> Result<(), 
     )))
 }
 
-fn show(output: Output, directory: &std::path::Path) -> Result<(), Failure> {
-    let (authority, cluster) =
-        holdfast_tls::authority_in(&directory.join(AUTHORITY_FILE)).map_err(refused)?;
+fn show(output: Output, directory: &Path) -> Result<(), Failure> {
+    let (authorities, cluster) =
+        holdfast_tls::authorities_in(&directory.join(AUTHORITY_FILE)).map_err(refused)?;
+    let mut authorities = authorities.into_iter().map(certificate);
+    let authority = authorities.next().expect("there is one at least");
     let node = match Issued::of_file(&directory.join(NODE_FILE)) {
         Ok(issued) => Some(certificate(issued)),
         Err(CredentialsError::Missing(_)) => None,
@@ -199,7 +223,8 @@ fn show(output: Output, directory: &std::path::Path) -> Result<(), Failure> {
     };
     let shown = Shown {
         cluster: cluster.to_string(),
-        authority: certificate(authority),
+        authority,
+        believed: authorities.collect(),
         node,
     };
     output.result(&shown, || text(&shown))
@@ -215,6 +240,9 @@ fn text(shown: &Shown) -> String {
         }
     };
     line("authority", &shown.authority);
+    for besides in &shown.believed {
+        line("believed", besides);
+    }
     match &shown.node {
         Some(own) => {
             let whose = own.node.map_or("node ?".to_owned(), |it| whose(NodeId(it)));

@@ -268,6 +268,11 @@ fn watch(
         }
         if looked.elapsed() >= LOG_LOOK {
             looked = Instant::now();
+            if plan.believes_others() {
+                tracing::info!("etcd is started again: its machine believes other authorities now");
+                super::supervisor::end(&running.process);
+                return None;
+            }
             if let Err(error) = plan.trim_log() {
                 tracing::warn!("shorten etcd's log: {error}");
             }
@@ -315,6 +320,7 @@ fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> 
     let since = Instant::now();
     plan.check_tls()?;
     plan.note_tls()
+        .and_then(|()| plan.note_believed())
         .map_err(Plan::refused("mark", &plan.directory))?;
     plan.trim_log()
         .map_err(Plan::refused("shorten", &plan.path(LOG_FILE)))?;

@@ -13,7 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use holdfast_metadata::etcd::EtcdTls;
-use holdfast_tls::{AUTHORITY_FILE, Acceptor, Connector, Credentials, NODE_FILE, NODE_KEY_FILE};
+use holdfast_tls::{
+    AUTHORITY_FILE, Acceptor, Connector, Credentials, NODE_FILE, NODE_KEY_FILE, authorities_in,
+};
 
 use super::EtcdStartError;
 
@@ -113,6 +115,22 @@ impl MemberTls {
             Self::Coming(_) => tls.or_plain(),
             Self::Off | Self::On(_) => tls,
         }))
+    }
+
+    /// The fingerprints of the authorities that etcd believes if it is started now, sorted; nothing where it has no TLS. It reads them
+    /// once, when it starts.
+    pub(super) fn believed(&self) -> Option<String> {
+        let path = self.directory()?.join(AUTHORITY_FILE);
+        let (found, _) = authorities_in(&path).ok()?;
+        let mut lines: Vec<String> = found.into_iter().map(|it| it.fingerprint + "\n").collect();
+        lines.sort_unstable();
+        Some(lines.concat())
+    }
+
+    /// Whether what is in the directory goes together now.
+    pub(super) fn is_usable(&self) -> bool {
+        self.directory()
+            .is_none_or(|it| Credentials::read(it).is_ok())
     }
 
     /// What is needed to ask other members, and to answer those that ask; nothing where that is done in the clear.
