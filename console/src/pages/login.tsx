@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { ask, client } from '../api/client';
 import { loginQuery, queryClient, useChange } from '../api/queries';
-import { Failure } from '../parts/basic';
+import { Failure, Sign } from '../parts/basic';
 import { useTitle } from '../router';
 import { loginFault, rememberPlace } from '../text/login';
 
@@ -39,9 +39,10 @@ export function LoginPage({ ended }: { ended: boolean }) {
           Holdfast
         </h1>
         {fault ? (
-          <p className="note" role="alert">
-            {fault}
-          </p>
+          <div className="failure" role="alert">
+            <Sign tone="bad" size={18} />
+            <div>{fault}</div>
+          </div>
         ) : null}
         {ended ? <p className="note">The login has ended. Log in again to go on.</p> : null}
         <TextInput
