@@ -13,7 +13,7 @@ mod text;
 
 use std::time::Duration;
 
-use crate::connection::{Peer, Wire};
+use crate::connection::{Peer, Wire, trust};
 use crate::receiver::{authorities, check_secret};
 use crate::{Message, ReceiverError, Secret, Undelivered};
 
@@ -88,7 +88,12 @@ impl Mail {
         message: &Message,
         patience: Duration,
     ) -> Result<(), Undelivered> {
-        let peer = Peer::new(&self.server, self.port, self.authority.as_deref(), patience);
+        let peer = Peer::new(
+            &self.server,
+            self.port,
+            trust(self.authority.as_deref()),
+            patience,
+        );
         let stream = peer.connect().await?;
         let local = stream.local_addr().map_err(|error| peer.broken(error))?;
         let stream: Box<dyn Wire> = match self.security {

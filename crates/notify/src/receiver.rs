@@ -2,15 +2,12 @@
 //!
 //! Invariant: nothing that a receiver is made of can end a line of a protocol, and all of it is bounded.
 
+use holdfast_outside::AUTHORITY_BYTES_MAX;
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 use crate::mail::{ADDRESSES_MAX, Mail};
 use crate::webhook::Webhook;
 
-/// Bytes in the PEM of an authority at most: some certificates.
-const AUTHORITY_BYTES_MAX: usize = 64 << 10;
 /// Bytes in a secret at most.
 const SECRET_BYTES_MAX: usize = 512;
 
@@ -93,18 +90,7 @@ pub(crate) fn check_secret(secret: &str) -> Result<(), ReceiverError> {
 
 /// The certificates in a PEM, as what is trusted.
 pub(crate) fn authorities(pem: &str) -> Result<RootCertStore, ReceiverError> {
-    if pem.len() > AUTHORITY_BYTES_MAX {
-        return Err(ReceiverError::Authority);
-    }
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|_| ReceiverError::Authority)?;
-        let added = roots.add(certificate);
-        added.map_err(|_| ReceiverError::Authority)?;
-    }
-    (!roots.is_empty())
-        .then_some(roots)
-        .ok_or(ReceiverError::Authority)
+    holdfast_outside::authorities(pem).map_err(|_| ReceiverError::Authority)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::io;
 
+pub use holdfast_outside::{Stage, TlsFailure};
+
 use crate::{ReceiverError, Reply};
 
 /// Why a message did not arrive.
@@ -112,37 +114,6 @@ pub enum SmtpStep {
     Content,
 }
 
-/// What was waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Finding the address, and connecting.
-    Connect,
-    /// The TLS handshake.
-    Handshake,
-    /// An answer.
-    Answer,
-}
-
-/// Why there is no TLS.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsFailure {
-    /// Nobody who is trusted has signed the certificate.
-    #[error("its certificate is not of an authority that is trusted here")]
-    Untrusted,
-    /// Its time is over, or has not come.
-    #[error("its certificate has expired or is not valid yet")]
-    Expired,
-    /// It is for other names.
-    #[error("its certificate is for another name")]
-    OtherName,
-    /// What answers does not speak TLS.
-    #[error("what answers does not speak it")]
-    Plain,
-    /// The handshake failed.
-    #[error("{0}")]
-    Handshake(io::Error),
-}
-
 impl Undelivered {
     /// Whether the same would come of another try: the receiver is wrong, or has refused for good. Whoever retries gives
     /// up then.
@@ -173,8 +144,8 @@ impl Undelivered {
             Self::Unreachable { .. } => {
                 "check host and port, and that this node finds the name and reaches it (DNS, routes, firewalls)"
             }
-            Self::TooSlow { stage, .. } => stage.help(),
-            Self::Tls { failure, .. } => failure.help(),
+            Self::TooSlow { stage, .. } => help_of_stage(*stage),
+            Self::Tls { failure, .. } => help_of_tls(failure),
             Self::Broken { .. } => {
                 "look at the log of the receiver, and of what stands between: it closed the connection"
             }
@@ -229,39 +200,25 @@ impl SmtpStep {
     }
 }
 
-impl Stage {
-    fn help(self) -> &'static str {
-        match self {
-            Self::Connect => {
-                "check host, port and firewalls: packets are dropped, or the host is down"
-            }
-            Self::Handshake => "check port and security: what listens there may not begin with TLS",
-            Self::Answer => "look at the receiver: it took the connection and does not answer",
+fn help_of_stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Connect => {
+            "check host, port and firewalls: packets are dropped, or the host is down"
         }
+        Stage::Handshake => "check port and security: what listens there may not begin with TLS",
+        Stage::Answer => "look at the receiver: it took the connection and does not answer",
     }
 }
 
-impl TlsFailure {
-    fn help(&self) -> &'static str {
-        match self {
-            Self::Untrusted => {
-                "if the receiver's authority is your own, give its certificate with the receiver, or install it on each node"
-            }
-            Self::Expired => "renew the receiver's certificate, or correct this node's clock",
-            Self::OtherName => "give the host by a name that stands in its certificate",
-            Self::Plain => "check port and security: this port is one without TLS at the begin",
-            Self::Handshake(_) => "check that the receiver speaks TLS 1.2 or 1.3",
+fn help_of_tls(failure: &TlsFailure) -> &'static str {
+    match failure {
+        TlsFailure::Untrusted => {
+            "if the receiver's authority is your own, give its certificate with the receiver, or install it on each node"
         }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Connect => "connecting",
-            Self::Handshake => "the TLS handshake",
-            Self::Answer => "its answer",
-        })
+        TlsFailure::Expired => "renew the receiver's certificate, or correct this node's clock",
+        TlsFailure::OtherName => "give the host by a name that stands in its certificate",
+        TlsFailure::Plain => "check port and security: this port is one without TLS at the begin",
+        TlsFailure::Handshake(_) => "check that the receiver speaks TLS 1.2 or 1.3",
     }
 }
 

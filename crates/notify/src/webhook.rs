@@ -8,11 +8,11 @@
 
 mod document;
 mod signature;
-mod url;
 
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
+use holdfast_outside::OutsideUrl as WebhookUrl;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -20,8 +20,7 @@ use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
-use self::url::WebhookUrl;
-use crate::connection::{Peer, Wire};
+use crate::connection::{Peer, Wire, trust};
 use crate::message::one_line;
 use crate::receiver::{authorities, check_secret};
 use crate::{Message, ReceiverError, Secret, Stage, Undelivered};
@@ -61,7 +60,9 @@ impl fmt::Debug for Webhook {
 
 impl Webhook {
     pub(crate) fn check(&self) -> Result<(), ReceiverError> {
-        self.url.parse::<WebhookUrl>()?;
+        self.url
+            .parse::<WebhookUrl>()
+            .map_err(ReceiverError::from)?;
         if let Some(secret) = &self.secret {
             check_secret(secret.expose())?;
         }
@@ -76,9 +77,14 @@ impl Webhook {
         message: &Message,
         patience: Duration,
     ) -> Result<(), Undelivered> {
-        let url: WebhookUrl = self.url.parse()?;
+        let url: WebhookUrl = self.url.parse().map_err(ReceiverError::from)?;
         let request = self.request(&url, message);
-        let peer = Peer::new(&url.host, url.port, self.authority.as_deref(), patience);
+        let peer = Peer::new(
+            &url.host,
+            url.port,
+            trust(self.authority.as_deref()),
+            patience,
+        );
         let stream = peer.connect().await?;
         let stream: Box<dyn Wire> = if url.is_secure {
             Box::new(peer.secure(stream).await?)
@@ -180,7 +186,7 @@ fn judge(peer: &Peer<'_>, error: hyper::Error) -> Undelivered {
             protocol: "HTTP",
         };
     }
-    peer.broken(io::Error::other(error))
+    peer.broken(io::Error::other(error)).into()
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl fmt::Display for Stage {
         formatter.write_str(match self {
             Self::Connect => "connecting",
             Self::Handshake => "the TLS handshake",
-            Self::Answer => "the answer",
+            Self::Answer => "its answer",
         })
     }
 }

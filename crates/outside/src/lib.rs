@@ -23,7 +23,7 @@ pub use failure::{Failure, Stage, TlsFailure};
 pub use http_body_util::Full;
 pub use hyper::body::Bytes;
 pub use hyper::{Method, Request, header};
-pub use url::{OutsideUrl, UrlError};
+pub use url::{OutsideUrl, URL_BYTES_MAX, UrlError};
 
 /// Bytes of PEM with authorities at most.
 pub const AUTHORITY_BYTES_MAX: usize = 64 << 10;

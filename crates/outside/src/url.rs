@@ -10,7 +10,7 @@ use std::str::FromStr;
 use hyper::Uri;
 
 /// Bytes in a URL at most, as common servers take them.
-const URL_BYTES_MAX: usize = 2048;
+pub const URL_BYTES_MAX: usize = 2048;
 
 /// A text that is no URL that can be asked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

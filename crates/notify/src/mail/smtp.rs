@@ -180,14 +180,14 @@ impl<'a> Smtp<'a> {
             stream.flush().await
         };
         let written = self.peer.wait(Stage::Answer, write).await?;
-        written.map_err(|error| self.peer.broken(error))
+        written.map_err(|error| self.peer.broken(error).into())
     }
 
     async fn read(&mut self) -> Result<Lines, Undelivered> {
         let read = reply::read(&mut self.stream);
         let read = self.peer.wait(Stage::Answer, read).await?;
         read.map_err(|none| match none {
-            NoReply::Io(error) => self.peer.broken(error),
+            NoReply::Io(error) => self.peer.broken(error).into(),
             NoReply::Stranger => self.stranger(),
         })
     }

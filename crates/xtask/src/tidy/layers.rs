@@ -59,8 +59,8 @@ const TABLE: &[Row] = &[
     row("seal", Kind::Io, &["tls"]),
     row("api", Kind::Io, &["identity", "tls"]),
     row("console", Kind::Io, &[]),
-    row("notify", Kind::Io, &[]),
     row("outside", Kind::Io, &[]),
+    row("notify", Kind::Io, &["outside"]),
     row("oidc", Kind::Io, &["identity", "outside"]),
     row(
         "node",
