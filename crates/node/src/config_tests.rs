@@ -3,6 +3,7 @@
 use holdfast_api::documents::LogLevel;
 
 use super::*;
+use crate::etcd::MemberTls;
 
 const TEXT: &str = r#"
 cluster = "0123456789abcdef0123456789abcdef"
@@ -653,4 +654,57 @@ fn files_of_tls_to_etcd_are_read_and_judged_when_the_node_starts() {
     assert_eq!(with(&all), Ok(true));
     fs::write(path("key.pem"), &own).unwrap();
     assert!(says(&all).contains("key.pem has no private key"));
+}
+
+#[test]
+fn members_of_etcd_have_tls_unless_a_file_says_otherwise() {
+    let with = |more: &str, security: &str| -> NodeConfig {
+        let section =
+            format!("[etcd]\n{more}\n[etcd.members]\nn1 = \"192.0.2.1\"\nn2 = \"192.0.2.2\"\n");
+        let text = TEXT.replace("[metadata]\naddresses = [\"127.0.0.1:7460\"]\n", &section);
+        toml::from_str(&(text + security)).unwrap()
+    };
+    let directory = PathBuf::from("/srv/holdfast/n1/tls");
+    let on = with("", "");
+    assert_eq!(
+        (on.check(), on.etcd_tls()),
+        (Ok(()), MemberTls::On(directory.clone()))
+    );
+    let has_tls = |config: &NodeConfig| match config.metadata_source() {
+        Ok(MetadataSource::Etcd(endpoints)) => endpoints.iter().all(EtcdEndpoint::has_tls),
+        other => panic!("it is in etcd, not in {other:?}"),
+    };
+    assert!(has_tls(&on));
+    assert!(
+        on.subject().hosts.contains(&"192.0.2.1".to_owned()),
+        "others know it by that"
+    );
+    let plain = with("plain = true", "");
+    assert_eq!(plain.etcd_tls(), MemberTls::Coming(directory));
+    assert!(!has_tls(&plain));
+    assert_eq!(
+        toml::from_str::<NodeConfig>(&plain.to_toml()).unwrap(),
+        plain
+    );
+    let off = with("", "[security]\noff = true\n");
+    assert_eq!((off.etcd_tls(), has_tls(&off)), (MemberTls::Off, false));
+
+    let witness = |more: &str| -> witness::WitnessConfig {
+        let text = format!(
+            "cluster = \"0123456789abcdef0123456789abcdef\"\nname = \"n3\"\ndirectory = \"/nowhere\"\n{more}\n\
+             [etcd.members]\nn1 = \"192.0.2.1\"\nn3 = \"192.0.2.3\"\n"
+        );
+        toml::from_str(&text).unwrap()
+    };
+    let on = witness("");
+    assert_eq!(on.etcd_tls(), MemberTls::On("/nowhere/tls".into()));
+    assert_eq!(
+        (on.subject().node, on.subject().hosts),
+        (holdfast_tls::WITNESS, vec!["192.0.2.3".to_owned()])
+    );
+    // Without credentials it has nothing to show to those that have TLS.
+    assert_eq!(witness("etcd.plain = true").etcd_tls(), MemberTls::Off);
+    assert_eq!(witness("security.off = true").etcd_tls(), MemberTls::Off);
+    let relative = toml::from_str::<witness::WitnessConfig>(&toml::to_string(&on).unwrap());
+    assert_eq!(relative.unwrap(), on);
 }
