@@ -41,6 +41,9 @@ impl Controller {
         precondition: &Precondition,
     ) -> Result<Initiator, Problem> {
         let name = parse(name)?;
+        if request.chap.is_some() || request.mutual.is_some() {
+            self.may_keep_secrets()?;
+        }
         let chap = |chap: ChapAccount| ChapRecord {
             name: chap.name,
             secret: chap.secret,

@@ -2,10 +2,14 @@
 //!
 //! Invariants:
 //! - nothing is sealed before every node has said that it can open it, but where something is sealed already;
-//! - what is sealed anew is what was there: whoever was faster stays.
+//! - what is sealed anew is what was there: whoever was faster stays;
+//! - where some are sealed, what is plain does not stay so because a node has lost its key; with another key nothing is sealed
+//!   that it may be the only one to open;
+//! - a node that should have a key, and has none, puts no secret on record.
 
 use std::time::Duration;
 
+use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::Inventory;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, Operation, OperationResult, Selector, Transaction,
@@ -28,6 +32,20 @@ impl Controller {
     pub fn sealing(self, seal: Seal) -> Self {
         self.desk.seal_with(seal);
         self
+    }
+
+    /// That a secret can be put on record through this process.
+    ///
+    /// # Errors
+    /// It would be there plainly, for want of a key.
+    pub(crate) fn may_keep_secrets(&self) -> Result<(), Problem> {
+        if !self.desk.seal().is_some_and(Seal::lacks_key) {
+            return Ok(());
+        }
+        let detail = "this node has no key to seal secrets with: it would be in the metadata for everybody to read who reads that";
+        Err(Problem::new(ProblemKind::Unavailable, detail).hint(
+            "ask another node (`--api`); or put the secrets.key of another machine beside this one's credentials, and start it again",
+        ))
     }
 
     /// Seals from now on, if every node can open what is sealed.
@@ -56,9 +74,8 @@ impl Controller {
         let Some(seal) = self.desk.seal().filter(|seal| seal.seals() && !rests) else {
             return Vec::new();
         };
-        if !self.all_open(inventory, reports) {
-            return Vec::new();
-        }
+        // A node that does not open them is without the others as well. It may have written those that are plain.
+        let only_plain = !self.all_open(inventory, reports);
         let look = Transaction {
             success: PREFIXES
                 .map(|prefix| Operation::Range(Selector::Prefix(prefix.into())))
@@ -73,7 +90,7 @@ impl Controller {
             OperationResult::Range(found) => found.as_slice(),
             OperationResult::Put | OperationResult::Delete(_) => &[],
         });
-        let renewed = found.filter_map(|pair| seal.renew(pair));
+        let renewed = found.filter_map(|pair| seal.renew(pair, only_plain));
         let renewed: Vec<Transaction> = renewed.take(RENEWED_MAX).collect();
         if renewed.len() < RENEWED_MAX {
             *looked = Some(Instant::now());

@@ -133,6 +133,45 @@ async fn secrets_are_sealed_once_every_node_opens_them_and_those_of_before_too()
     assert_eq!(kept(&store).await, revision, "it is the same secret");
 }
 
+#[tokio::test]
+async fn a_node_without_its_key_puts_no_secret_on_record_and_others_seal_what_is_plain() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let (n1, n2) = (Node::start(1, &store).await, Node::start(2, &store).await);
+    let (seal, secret) = (keys(1, None), "a secret that nobody tells");
+    opens_with(&n1, &seal);
+    opens_with(&n2, &seal);
+    n1.reporter.0.lock().unwrap().metadata = LocalMetadata::Followed;
+    let first = with_seal(&store, &n1, &seal);
+    let other = "iqn.2026-11.com.example:other";
+    // Others are sealed already, when one node loses its key.
+    first.nodes().await.unwrap();
+    first
+        .put_initiator(other, with_secret(secret))
+        .await
+        .unwrap();
+    assert!(seal.seals());
+    opens_with(&n2, &Seal::without_key());
+    let without = with_seal(&store, &n1, &Seal::with(None));
+    let refused = without.put_initiator(HOST, with_secret(secret)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Unavailable);
+    assert!(refused.hint.unwrap().contains("secrets.key"));
+    // One of an earlier version writes it all the same.
+    let earlier = with_seal(&store, &n1, &Seal::without_key());
+    earlier
+        .put_initiator(HOST, with_secret(secret))
+        .await
+        .unwrap();
+    assert_eq!(kept(&store).await.chap.unwrap().secret.0, secret);
+    drop((without, earlier));
+    let steers = first.steer();
+    let sealed = sealed_by(&store, |text| text != secret).await;
+    assert!(is_sealed(&sealed), "{sealed}");
+    steers.abort();
+}
+
 /// What is kept of the host's secret, when that is as it is waited for.
 async fn sealed_by(store: &Embedded, is: impl Fn(&str) -> bool) -> String {
     let waited = async {

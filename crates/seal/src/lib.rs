@@ -46,6 +46,8 @@ pub struct Seal(Arc<Inner>);
 struct Inner {
     /// None where there is to be no TLS, or the machine has no key.
     keys: Option<Keys>,
+    /// Whether there should be one.
+    is_to_have_key: bool,
     /// Whether what is written is sealed.
     seals: AtomicBool,
     /// The documents of which it was said that they cannot be opened.
@@ -67,11 +69,12 @@ impl Seal {
         Ok(Self::with(Keys::of_directory(directory)?))
     }
 
-    /// One with these keys.
+    /// One with these keys, for a machine that should have some.
     #[must_use]
     pub fn with(keys: Option<Keys>) -> Self {
         Self(Arc::new(Inner {
             keys,
+            is_to_have_key: true,
             ..Inner::default()
         }))
     }
@@ -80,6 +83,13 @@ impl Seal {
     #[must_use]
     pub fn key_id(&self) -> Option<KeyId> {
         self.0.keys.as_ref().map(Keys::id)
+    }
+
+    /// Whether the machine should have a key, and has none: a secret that it writes would be there plainly, among others' that are
+    /// sealed.
+    #[must_use]
+    pub fn lacks_key(&self) -> bool {
+        self.0.is_to_have_key && self.0.keys.is_none()
     }
 
     /// From now on what is written is sealed, if there is a key: all who read can open it.
@@ -173,17 +183,17 @@ impl Seal {
         }
     }
 
-    /// What seals a document anew of which a secret is plain, or sealed with an earlier key that is still there; none where
-    /// nothing is to be done. The document is as it is in the metadata, not opened.
+    /// What seals a document anew of which a secret is plain, or, unless there is to be `only_plain`, sealed with an earlier key that
+    /// is still there; none where nothing is to be done. The document is as it is in the metadata, not opened.
     #[must_use]
-    pub fn renew(&self, pair: &KeyValue) -> Option<Transaction> {
+    pub fn renew(&self, pair: &KeyValue, only_plain: bool) -> Option<Transaction> {
         let keys = self.0.keys.as_ref()?;
         let mut value = pair.value.clone();
         documents::change(&pair.key, &mut value, |context, secret| {
             let plain = match text::key_of(&secret.0) {
                 None if is_sealed(&secret.0) => return,
                 None => Ok(secret.0.clone()),
-                Some(id) if id == keys.id() => return,
+                Some(id) if only_plain || id == keys.id() => return,
                 Some(_) => text::open(Some(keys), context, &secret.0),
             };
             if let Ok(plain) = plain {

@@ -63,7 +63,7 @@ fn written(seal: &Seal, record: &InitiatorRecord) -> KeyValue {
 
 /// The document that takes the place of one that is to be sealed anew.
 fn renewed(seal: &Seal, pair: &KeyValue) -> Option<KeyValue> {
-    let mut transaction = seal.renew(pair)?;
+    let mut transaction = seal.renew(pair, false)?;
     let equals = pair.mod_revision;
     let key = pair.key.clone();
     assert_eq!(transaction.compare, [Compare::ModRevision { key, equals }]);
@@ -231,12 +231,16 @@ fn another_key_opens_only_what_was_its() {
     let sealed = written(&before, &record("iqn.a"));
     let raw = InitiatorRecord::decode(&sealed.value).expect("it is a record");
     assert_eq!(read(&other, &sealed), raw);
-    assert_eq!(other.renew(&sealed), None, "it could not be sealed anew");
+    assert_eq!(
+        other.renew(&sealed, false),
+        None,
+        "it could not be sealed anew"
+    );
     assert_eq!(read(&Seal::without_key(), &sealed), raw);
     let after = seal(2, Some(1));
     assert_eq!(read(&after, &sealed), record("iqn.a"));
     let anew = renewed(&after, &sealed).expect("it is to be sealed anew");
-    assert_eq!(after.renew(&anew), None);
+    assert_eq!(after.renew(&anew, false), None);
     assert_eq!(read(&other, &anew), record("iqn.a"));
     let keys = before.0.keys.as_ref();
     let text = raw.mutual.expect("it has one").secret.0;
@@ -271,7 +275,7 @@ fn what_is_plain_is_read_and_is_sealed_only_once_all_can_open_it() {
     assert!(!has(&written(&seal, &record("iqn.a")), SECRET));
     let none = Seal::without_key();
     none.begin();
-    assert!(!none.seals() && none.renew(&plain).is_none());
+    assert!(!none.seals() && none.renew(&plain, false).is_none());
     assert_eq!(written(&none, &record("iqn.a")).value, plain.value);
     // What is no document of that kind passes as it is.
     let mut other = plain;
@@ -362,4 +366,25 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused() {
         }
         assert!(write(&text, 0o600).is_ok());
     }
+}
+
+#[test]
+fn what_is_plain_is_sealed_and_what_others_may_open_stays() {
+    let former = seal(1, None);
+    let own = seal(2, Some(1));
+    let sealed = written(&former, &record("a"));
+    assert!(own.renew(&sealed, false).is_some());
+    assert_eq!(own.renew(&sealed, true), None);
+    let plain = written(&Seal::without_key(), &record("a"));
+    assert!(own.renew(&plain, true).is_some());
+}
+
+#[test]
+fn a_machine_that_should_have_a_key_knows_that_it_has_none() {
+    assert!(Seal::with(None).lacks_key());
+    assert!(!seal(1, None).lacks_key());
+    assert!(!Seal::without_key().lacks_key(), "there is no TLS");
+    let directory = tempfile::tempdir().unwrap();
+    let empty = Seal::of_directory(directory.path()).unwrap();
+    assert!(empty.lacks_key());
 }

@@ -42,6 +42,14 @@ impl Controller {
         check_name(name)?;
         self.change_alarms(|kept| {
             let all = &mut kept.receivers.receivers;
+        let given = (
+            request.mail.as_ref().and_then(|it| it.password.as_ref()),
+            request.webhook.as_ref().and_then(|it| it.secret.as_ref()),
+        );
+        let is_secret = |secret: Option<&Secret>| secret.is_some_and(|it| !it.0.is_empty());
+        if is_secret(given.0) || is_secret(given.1) {
+            self.may_keep_secrets()?;
+        }
             if all.len() >= RECEIVERS_MAX && !all.contains_key(name) {
                 let detail = format!("{RECEIVERS_MAX} are told of alarms already");
                 return Err(Problem::new(ProblemKind::ClusterFull, detail)
