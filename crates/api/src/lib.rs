@@ -298,11 +298,15 @@ pub trait Api: Send + Sync + 'static {
     fn put_receiver(
         &self,
         name: &str,
-        request: ReceiverPut,
+        request: impl Into<Conditional<ReceiverPut>> + Send,
     ) -> impl Future<Output = Result<Receiver, Problem>> + Send;
 
     /// Has somebody told of alarms no more.
-    fn remove_receiver(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+    fn remove_receiver(
+        &self,
+        name: &str,
+        precondition: Precondition,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// Tells a receiver of an alarm that is none, now; [`ProblemKind::Undelivered`] with the reason if that cannot be.
     fn test_receiver(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;

@@ -186,13 +186,17 @@ impl Api for Remembering {
     async fn put_receiver(
         &self,
         name: &str,
-        request: holdfast_api::documents::ReceiverPut,
+        request: impl Into<Conditional<holdfast_api::documents::ReceiverPut>> + Send,
     ) -> Result<holdfast_api::documents::Receiver, Problem> {
+        let request = conditional(request)?;
         self.ask(format!("put receiver {name}: {request:?}"))?;
         Err(Problem::new(ProblemKind::Invalid, "no receiver here"))
     }
 
-    async fn remove_receiver(&self, name: &str) -> Result<(), Problem> {
+    async fn remove_receiver(&self, name: &str, precondition: Precondition) -> Result<(), Problem> {
+        if precondition.is_any() {
+            precondition.holds(Some(&tag()))?;
+        }
         self.ask(format!("remove receiver {name}"))
     }
 

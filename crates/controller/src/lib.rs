@@ -551,12 +551,20 @@ impl Api for Controller {
         self.receivers_of_alarms().await
     }
 
-    async fn put_receiver(&self, name: &str, request: ReceiverPut) -> Result<Receiver, Problem> {
-        self.set_receiver(name, &request).await
+    async fn put_receiver(
+        &self,
+        name: &str,
+        request: impl Into<Conditional<ReceiverPut>> + Send,
+    ) -> Result<Receiver, Problem> {
+        let Conditional {
+            request,
+            precondition,
+        } = request.into();
+        self.set_receiver(name, &request, &precondition).await
     }
 
-    async fn remove_receiver(&self, name: &str) -> Result<(), Problem> {
-        self.drop_receiver(name).await
+    async fn remove_receiver(&self, name: &str, precondition: Precondition) -> Result<(), Problem> {
+        self.drop_receiver(name, &precondition).await
     }
 
     async fn test_receiver(&self, name: &str) -> Result<(), Problem> {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, MailPut, MailSecurity,
-    ReceiverPut, Room, WebhookPut,
+    Receiver, ReceiverPut, Room, WebhookPut,
 };
-use holdfast_api::{Api, ProblemKind};
+use holdfast_api::{Api, Conditional, Precondition, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
@@ -362,9 +362,45 @@ async fn receivers_are_checked_and_a_secret_stays_only_for_the_place_it_was_give
         let problem = controller.put_receiver(name, request).await.unwrap_err();
         assert_eq!(problem.kind, ProblemKind::Invalid, "{name}: {problem}");
     }
-    controller.remove_receiver("ops").await.unwrap();
+    // One that somebody else has put is not overwritten by who says so.
+    let of = |request, precondition| Conditional {
+        request,
+        precondition,
+    };
+    let signed = |secret: Option<&str>| {
+        let mut put = hook("http://192.0.2.1/");
+        if let Some(webhook) = &mut put.webhook {
+            webhook.secret = secret.map(|it| Secret(it.to_owned()));
+        }
+        put
+    };
+    let new = of(signed(Some("sesame")), Precondition::absent());
+    let there = controller.put_receiver("ops", new.clone()).await;
+    assert_eq!(there.unwrap_err().kind, ProblemKind::PreconditionFailed);
+    let first = controller.put_receiver("hook", new).await.unwrap();
+    let first = first.etag.unwrap();
+    // A secret stays, and goes, as it is said.
+    let is_signed = |receiver: Receiver| receiver.webhook.unwrap().is_signed;
+    let still = of(signed(None), Precondition::still(&first));
+    let stays = controller
+        .put_receiver("hook", still.clone())
+        .await
+        .unwrap();
+    assert!(is_signed(stays));
+    let goes = controller.put_receiver("hook", signed(Some(""))).await;
+    assert!(!is_signed(goes.unwrap()));
+    let late = controller.put_receiver("hook", still).await.unwrap_err();
+    assert_eq!(late.kind, ProblemKind::PreconditionFailed);
+    let late = Precondition::still(&first);
+    let late = controller.remove_receiver("hook", late).await.unwrap_err();
+    assert_eq!(late.kind, ProblemKind::PreconditionFailed);
+    let any = Precondition::default();
+    controller
+        .remove_receiver("ops", any.clone())
+        .await
+        .unwrap();
     for problem in [
-        controller.remove_receiver("ops").await.unwrap_err(),
+        controller.remove_receiver("ops", any).await.unwrap_err(),
         controller.test_receiver("ops").await.unwrap_err(),
     ] {
         assert_eq!(problem.kind, ProblemKind::NoSuchReceiver);

@@ -5,6 +5,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use holdfast_model::record::Secret;
 
+use crate::EntityTag;
+
 /// How much an alarm matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -254,6 +256,9 @@ pub struct Receiver {
     /// Why it could not be told last; null if it could.
     #[serde(default)]
     pub undelivered: Option<ReceiverTrouble>,
+    /// Names how receivers are set, for `If-Match`; another one when any of them is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// That a receiver could not be told.
@@ -289,7 +294,7 @@ pub struct MailPut {
     /// Who logs in, if anybody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// With which password. Without it, the one that is on record stays, if the server, the port and the user do.
+    /// With which password. Without it, the one that is on record stays, if the server, the port and the user do; empty, none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, write_only)]
     pub password: Option<Secret>,
@@ -306,7 +311,7 @@ pub struct MailPut {
 pub struct WebhookPut {
     /// Where requests go: http or https.
     pub url: String,
-    /// What they are signed with. Without it, the secret that is on record stays, if the address does.
+    /// What they are signed with. Without it, the secret that is on record stays, if the address does; empty, they are not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, write_only)]
     pub secret: Option<Secret>,

@@ -9,13 +9,14 @@ use axum::routing::{get, patch, post, put};
 use axum::{Extension, Json, Router};
 use holdfast_identity::Caller;
 
-use super::answers::{OfAll, OfChange, OfOrder, OfQuery};
+use super::answers::{OfAll, OfChange, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
+use super::tagged::{IfMatch, Tagged};
 use super::{asked, named, path_of, refuse};
 use crate::documents::{
     ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Receiver, ReceiverList, ReceiverPut,
 };
-use crate::{Api, Problem, ProblemKind};
+use crate::{Api, Conditional, Precondition, Problem, ProblemKind};
 
 /// Who has taken note where nobody has to show who he is.
 const NOBODY: &str = "somebody";
@@ -140,34 +141,45 @@ pub(super) async fn receivers<A: Api>(
 }
 
 /// Have somebody told of alarms, from now on
+///
+/// With `If-None-Match: *` only if nobody is called so yet.
 #[utoipa::path(
     put,
     path = "/api/v1/receivers/{name}",
-    params(("name" = String, Path, description = "What it is to be called: 1 to 63 letters, digits and '-'")),
+    params(("name" = String, Path, description = "What it is to be called: 1 to 63 letters, digits and '-'"), IfMatch),
     request_body = ReceiverPut,
-    responses((status = 200, body = Receiver), OfChange),
+    responses(
+        (status = 200, body = Receiver, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
+    ),
 )]
 pub(super) async fn put_receiver<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<ReceiverPut>, JsonRejection>,
-) -> Result<Json<Receiver>, Problem> {
+) -> Result<Tagged<Receiver>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.put_receiver(&named(name)?, request).await.map(Json)
+    let request = Conditional {
+        request,
+        precondition,
+    };
+    api.put_receiver(&named(name)?, request).await.map(Tagged)
 }
 
 /// Have somebody told of alarms no more
 #[utoipa::path(
     delete,
     path = "/api/v1/receivers/{name}",
-    params(("name" = String, Path, description = "What it is called")),
-    responses((status = 204, description = "It is told no more"), OfOrder),
+    params(("name" = String, Path, description = "What it is called"), IfMatch),
+    responses((status = 204, description = "It is told no more"), OfRemoval),
 )]
 pub(super) async fn remove_receiver<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    api.remove_receiver(&named(name)?).await?;
+    api.remove_receiver(&named(name)?, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

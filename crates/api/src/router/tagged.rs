@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::IntoParams;
 
-use crate::documents::{Initiator, Node, NodeDetails, Settings, Volume};
+use crate::documents::{Initiator, Node, NodeDetails, Receiver, Settings, Volume};
 use crate::{EntityTag, Precondition};
 
 /// What a change may say of what it is for.
@@ -61,6 +61,7 @@ changeable! {
     NodeDetails: node.etag;
     Settings: etag;
     Initiator: etag;
+    Receiver: etag;
 }
 
 /// A document, and its tag as a header.

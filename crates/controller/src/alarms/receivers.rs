@@ -8,10 +8,11 @@ use holdfast_api::documents::{
     MailPut, MailReceiver, MailSecurity, Receiver, ReceiverList, ReceiverPut, ReceiverTrouble,
     WebhookPut, WebhookReceiver,
 };
-use holdfast_api::{Problem, ProblemKind};
+use holdfast_api::{EntityTag, Precondition, Problem, ProblemKind};
 use holdfast_model::record::{self, ReceiverRecord, ReceiverWay, Secret};
 use holdfast_notify::{self as notify, Change, Mail, Severity, Told, Webhook, deliver_within};
 use holdfast_seal::{SECRET_LENGTH_MAX, is_sealed};
+use holdfast_stdx::crc32c;
 
 use super::Kept;
 use crate::Controller;
@@ -38,10 +39,9 @@ impl Controller {
         &self,
         name: &str,
         request: &ReceiverPut,
+        precondition: &Precondition,
     ) -> Result<Receiver, Problem> {
         check_name(name)?;
-        self.change_alarms(|kept| {
-            let all = &mut kept.receivers.receivers;
         let given = (
             request.mail.as_ref().and_then(|it| it.password.as_ref()),
             request.webhook.as_ref().and_then(|it| it.secret.as_ref()),
@@ -50,6 +50,9 @@ impl Controller {
         if is_secret(given.0) || is_secret(given.1) {
             self.may_keep_secrets()?;
         }
+        self.change_alarms(|kept| {
+            holds(precondition, kept, name)?;
+            let all = &mut kept.receivers.receivers;
             if all.len() >= RECEIVERS_MAX && !all.contains_key(name) {
                 let detail = format!("{RECEIVERS_MAX} are told of alarms already");
                 return Err(Problem::new(ProblemKind::ClusterFull, detail)
@@ -72,13 +75,22 @@ impl Controller {
                 let first = kept.alarms.raised.iter().map(|it| it.id).min();
                 *told = first.map_or(*told, |first| (*told).min(first.saturating_sub(1)));
             }
-            Ok(document(kept, name).expect("it has just been put there"))
+            Ok(())
         })
-        .await
+        .await?;
+        // What is told has the tag that it is told with, though another may have put it anew meanwhile.
+        document(&self.alarms_kept().await?, name).ok_or_else(|| no_such_receiver(name))
     }
 
-    pub(crate) async fn drop_receiver(&self, name: &str) -> Result<(), Problem> {
+    pub(crate) async fn drop_receiver(
+        &self,
+        name: &str,
+        precondition: &Precondition,
+    ) -> Result<(), Problem> {
         self.change_alarms(|kept| {
+            if kept.receivers.receivers.contains_key(name) {
+                holds(precondition, kept, name)?;
+            }
             let removed = kept.receivers.receivers.remove(name);
             removed.ok_or_else(|| no_such_receiver(name))?;
             kept.alarms.told.remove(name);
@@ -114,6 +126,28 @@ impl Controller {
             deliver_within(&receiver(record), &self.message(vec![test]), TEST_TIME_MAX).await;
         delivered.map_err(|error| Problem::new(ProblemKind::Undelivered, &error).hint(error.help()))
     }
+}
+
+/// That a precondition holds of a receiver. What is planned from that is done only while it is so: every change of alarms compares
+/// what it was made from.
+fn holds(precondition: &Precondition, kept: &Kept, name: &str) -> Result<(), Problem> {
+    if !precondition.is_any() {
+        return Ok(());
+    }
+    precondition.holds(tag(kept, name).as_ref())
+}
+
+/// Names how receivers are set: by the revision of their document, and, for metadata that was made again, by what is no secret of
+/// this one.
+fn tag(kept: &Kept, name: &str) -> Option<EntityTag> {
+    let mut record = kept.receivers.receivers.get(name)?.clone();
+    match &mut record.way {
+        ReceiverWay::Mail { password, .. } => *password = None,
+        ReceiverWay::Webhook { secret, .. } => *secret = None,
+    }
+    let text = serde_json::to_vec(&record).expect("a record is valid JSON");
+    let (revision, sum) = (kept.at[2].0, crc32c(&text));
+    Some(EntityTag::of(&format!("r-{revision:x}-{sum:08x}")))
 }
 
 fn secret_of(record: &ReceiverRecord) -> Option<&Secret> {
@@ -192,7 +226,7 @@ fn by_mail(mail: &MailPut, present: Option<&ReceiverRecord>) -> ReceiverWay {
             MailSecurity::None => record::MailSecurity::None,
         },
         user: mail.user.clone(),
-        password: mail.password.clone().or(known),
+        password: kept(mail.password.as_ref(), known),
         from: mail.from.clone(),
         to: mail.to.clone(),
     }
@@ -205,7 +239,15 @@ fn by_webhook(webhook: &WebhookPut, present: Option<&ReceiverRecord>) -> Receive
     });
     ReceiverWay::Webhook {
         url: webhook.url.clone(),
-        secret: webhook.secret.clone().or(known),
+        secret: kept(webhook.secret.as_ref(), known),
+    }
+}
+
+/// What there is of a secret then: what was given, or nothing where that is empty; without it what was there.
+fn kept(given: Option<&Secret>, known: Option<Secret>) -> Option<Secret> {
+    match given {
+        Some(given) => (!given.0.is_empty()).then(|| given.clone()),
+        None => known,
     }
 }
 
@@ -295,5 +337,6 @@ fn document(kept: &Kept, name: &str) -> Option<Receiver> {
             attempts: it.attempts,
             given_up: it.is_given_up,
         }),
+        etag: tag(kept, name),
     })
 }

@@ -98,12 +98,12 @@ impl Api for Reporter {
     async fn put_receiver(
         &self,
         _: &str,
-        _: holdfast_api::documents::ReceiverPut,
+        _: impl Into<Conditional<holdfast_api::documents::ReceiverPut>> + Send,
     ) -> Result<holdfast_api::documents::Receiver, Problem> {
         elsewhere()
     }
 
-    async fn remove_receiver(&self, _: &str) -> Result<(), Problem> {
+    async fn remove_receiver(&self, _: &str, _: Precondition) -> Result<(), Problem> {
         elsewhere()
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::documents::{MailPut, MailSecurity, Receiver, ReceiverPut, WebhookPut};
+use holdfast_model::record::Secret;
 use serde::Serialize;
 
 use super::client;
@@ -93,6 +94,9 @@ pub(crate) struct WebhookArguments {
     /// The file with a secret that requests are signed with
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// Do not sign requests any more
+    #[arg(long, conflicts_with = "secret_file")]
+    no_secret: bool,
 }
 
 /// What a command that leaves nothing behind says to programs.
@@ -178,9 +182,10 @@ fn by_mail(arguments: MailArguments) -> Result<(CommonArguments, ReceiverPut), F
 
 fn by_webhook(arguments: WebhookArguments) -> Result<(CommonArguments, ReceiverPut), Failure> {
     let secret = arguments.secret_file.as_deref().map(read_secret);
+    let none = arguments.no_secret.then(|| Secret(String::new()));
     let webhook = WebhookPut {
         url: arguments.url,
-        secret: secret.transpose()?,
+        secret: secret.transpose()?.or(none),
     };
     let put = ReceiverPut {
         webhook: Some(webhook),
