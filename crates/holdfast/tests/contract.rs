@@ -217,6 +217,21 @@ fn the_variables_bother_nobody_else() {
 }
 
 #[test]
+fn a_token_is_not_told_to_another_machine_without_tls() {
+    let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["--api", "http://192.0.2.1:7460", "status"])
+        .env_remove("HOLDFAST_CA")
+        .env_remove("HOLDFAST_CREDENTIALS")
+        .env("HOLDFAST_TOKEN", "hft_x")
+        .output()
+        .unwrap();
+    let talk = talk(&output);
+    assert_eq!(output.status.code(), Some(1), "{talk}");
+    assert!(talk.contains("--token-over-http"), "{talk}");
+    assert!(!talk.contains("hft_x"), "{talk}");
+}
+
+#[test]
 fn a_result_that_cannot_be_written_is_a_failure() {
     let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
         .args(["inspect", "layout"])
