@@ -543,6 +543,32 @@ async fn nobody_is_waited_for_without_end() {
 }
 
 #[tokio::test]
+async fn a_mail_that_was_taken_in_silence_is_sent_again_as_the_same() {
+    let mut ids = Vec::new();
+    for minute in 0..2 {
+        // All of the mail has arrived, and the end of the reply to it does not come.
+        let silent = Relay {
+            replies: &[("(mail)", "250-2.0.0 taken, and")],
+            ..Relay::plain()
+        };
+        let (port, server) = silent.open().await;
+        let receiver = Receiver::Mail(mail(port));
+        // It is put together anew each time.
+        let mut message = one();
+        message.sent_at_ms += minute * 60_000;
+        let slow = deliver_within(&receiver, &message, PATIENCE).await;
+        let slow = slow.unwrap_err();
+        assert!(matches!(slow, Undelivered::TooSlow { .. }), "{slow}");
+        assert!(!slow.is_permanent(), "it is tried again");
+        let heard = server.await.unwrap();
+        let read = MessageParser::default().parse(&heard.mail).unwrap();
+        ids.push(read.message_id().unwrap().to_owned());
+    }
+    // By that mail servers and clients know that it is one.
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test]
 async fn a_reply_without_end_is_cut() {
     for piece in ["x", "220-x\r\n"] {
         let (port, server) = serve(async move |mut stream| {
