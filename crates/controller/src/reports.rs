@@ -73,8 +73,8 @@ struct Report {
     /// The name of the key by which it opens secrets.
     secrets_key: Option<String>,
     vitals: Option<Vitals>,
-    /// Milliseconds by which its clock differs from the one here, at least.
-    skew_ms: u64,
+    /// Milliseconds by which its clock is ahead of the one here, at least; below zero, behind it.
+    skew_ms: i64,
 }
 
 /// Why nothing that a node holds is relied on.
@@ -99,7 +99,7 @@ pub(crate) enum Absence {
 struct Answered {
     report: LocalReport,
     is_registered: bool,
-    skew_ms: u64,
+    skew_ms: i64,
 }
 
 impl From<LocalReport> for Answered {
@@ -470,11 +470,13 @@ impl Reports {
         Some(self.summary(node)?.room)
     }
 
-    /// What alarms about a node are about, if it answers and tells; with it by how many milliseconds its clock differs from the one
-    /// here, at least.
+    /// What alarms about a node are about, if it answers and tells; with it by how many milliseconds its clock differs, at least,
+    /// from what most nodes have. The clock here may be the one that is wrong.
     pub(crate) fn vitals(&self, node: NodeId) -> Option<(Vitals, u64)> {
         let report = self.nodes.get(&node)?;
-        Some((report.vitals?, report.skew_ms))
+        let tell = self.nodes.values().filter(|it| it.vitals.is_some());
+        let usual = median(tell.map(|it| it.skew_ms).collect());
+        Some((report.vitals?, report.skew_ms.abs_diff(usual)))
     }
 
     /// What a node runs, if it answers and tells.
@@ -520,11 +522,29 @@ async fn ask(node: NodeRecord, client: Option<ApiClient>) -> Option<Answered> {
     })
 }
 
-/// By how much a clock differs at least that was read at some moment between two others.
-const fn skew(clock: u64, before: u64, after: u64) -> u64 {
+/// By how much a clock is ahead at least that was read at some moment between two others; below zero, behind.
+fn skew(clock: u64, before: u64, after: u64) -> i64 {
+    let milliseconds = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
     let behind = before.saturating_sub(clock);
-    let ahead = clock.saturating_sub(after);
-    if behind > ahead { behind } else { ahead }
+    match behind {
+        0 => milliseconds(clock.saturating_sub(after)),
+        behind => -milliseconds(behind),
+    }
+}
+
+/// What half of them have, or less, and half of them, or more. Where two are in the middle, the one that is nearer to the clock
+/// here: of two nodes it cannot be told which is wrong.
+fn median(mut skews: Vec<i64>) -> i64 {
+    skews.sort_unstable();
+    let Some(last) = skews.len().checked_sub(1) else {
+        return 0;
+    };
+    let (low, high) = (skews[last / 2], skews[skews.len() / 2]);
+    if low.unsigned_abs() <= high.unsigned_abs() {
+        low
+    } else {
+        high
+    }
 }
 
 /// Whose report it is, by a node's record.
@@ -555,6 +575,20 @@ mod tests {
     use holdfast_model::{Incarnation, StoreId};
 
     use super::*;
+
+    #[test]
+    fn clocks_are_judged_by_what_most_have() {
+        assert_eq!(skew(100, 90, 110), 0);
+        assert_eq!((skew(80, 90, 110), skew(125, 90, 110)), (-10, 15));
+        assert_eq!(skew(0, u64::MAX, u64::MAX), -i64::MAX);
+        // The clock of the one that looks is a minute behind: it is that one whose clock is wrong.
+        assert_eq!(median(vec![60_001, 0, 59_999]), 59_999);
+        assert_eq!(median(vec![0, 3, -5000, 2, 1]), 1);
+        // Of two nodes it cannot be told, nor of two against two.
+        assert_eq!(median(vec![5000, 0]), 0);
+        assert_eq!(median(vec![5000, 5001, 0, 1]), 1);
+        assert_eq!(median(Vec::new()), 0);
+    }
 
     fn record() -> NodeRecord {
         NodeRecord {

@@ -68,7 +68,7 @@ pub enum AlarmKind {
     MetadataFull,
     /// Days until a certificate expires.
     CertificateExpires,
-    /// How far a node's clock is from that of the one that steers, in milliseconds.
+    /// How far a node's clock is from what most nodes have, in milliseconds.
     ClockSkew,
 }
 

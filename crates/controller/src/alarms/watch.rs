@@ -1,5 +1,7 @@
 //! What whoever steers does about alarms, in each of its passes.
 
+use std::collections::BTreeSet;
+
 use holdfast_control::{AlarmBook, Inventory, Moment};
 use holdfast_model::metadata::{Compare, MetadataError};
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, LEADER_KEY};
@@ -21,6 +23,8 @@ pub(crate) struct AlarmWatch {
     book: AlarmBook,
     progress: Progress,
     telling: Telling,
+    /// What is held for maintenance.
+    held: BTreeSet<String>,
     /// What was wrong last.
     complaint: String,
 }
@@ -32,6 +36,7 @@ impl Default for AlarmWatch {
             book: AlarmBook::default(),
             progress: Progress::default(),
             telling: Telling::default(),
+            held: BTreeSet::new(),
             complaint: String::new(),
         }
     }
@@ -59,7 +64,9 @@ impl AlarmWatch {
             wall_ms: unix_ms(),
         };
         let clocks = (now.steady_ms, now.wall_ms);
-        let seen = alarm_observations(inventory, reports, &mut self.progress, clocks);
+        let looked = alarm_observations(inventory, reports, &mut self.progress, clocks);
+        self.note_held(looked.held);
+        let seen = looked.all;
         let mut book = self.book.clone();
         let Some(then) = book.observe(&kept.alarms, &kept.rules, now, &seen) else {
             self.book = book;
@@ -96,6 +103,17 @@ impl AlarmWatch {
             }
         };
         self.telling.pass(controller, told);
+    }
+
+    /// Says what is not raised now because of maintenance, and what is not held any more.
+    fn note_held(&mut self, held: BTreeSet<String>) {
+        for what in held.difference(&self.held) {
+            tracing::info!("no alarm while a node is in maintenance: {what}");
+        }
+        for what in self.held.difference(&held) {
+            tracing::info!("not held for maintenance any more: {what}");
+        }
+        self.held = held;
     }
 
     /// Says it once, until it is something else.

@@ -1,15 +1,16 @@
 //! What is seen of everything that there are alarms about.
 //!
 //! Invariants:
-//! - a node that is in maintenance may be down; what volumes lack meanwhile they lack all the same;
+//! - a node that is in maintenance may be down, and what is bad because of that and of nothing else is held: it is neither raised
+//!   nor over as long as it lasts. That hosts wait is never held;
 //! - of what does not answer nothing is said but that it does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
-use holdfast_model::record::NodeRecord;
-use holdfast_model::{ByteSize, VolumeId};
+use holdfast_model::record::{NodeRecord, VolumeRecord};
+use holdfast_model::{ByteSize, NodeId, VolumeId};
 
 use super::assessed::{self, Assessed};
 use super::explain::explained;
@@ -59,16 +60,41 @@ impl Progress {
     }
 }
 
+/// What is seen, and what of it is held.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) all: Observations,
+    /// What would be alarms, if no node were in maintenance: "volume-degraded of volume demo".
+    pub(crate) held: BTreeSet<String>,
+}
+
+impl Looked {
+    /// It is so, and nothing comes of it for now.
+    fn hold(&mut self, kind: AlarmKind, subject: &str, words: &str) {
+        add(&mut self.all, kind, subject, None, words);
+        let code = kind.text().code;
+        self.held.insert(format!("{code} of {subject}"));
+    }
+
+    /// It is so, in these words, or it is not; it is held where that is for maintenance only.
+    fn state(&mut self, kind: AlarmKind, subject: &str, words: Option<&str>, is_for_that: bool) {
+        match words {
+            Some(words) if is_for_that => self.hold(kind, subject, words),
+            words => state(&mut self.all, kind, subject, words),
+        }
+    }
+}
+
 /// What is seen of all subjects, `steady_ms` by a clock that nobody sets and `wall_ms` by the other.
 pub(crate) fn alarm_observations(
     inventory: &Inventory,
     reports: &Reports,
     progress: &mut Progress,
     (steady_ms, wall_ms): (u64, u64),
-) -> Observations {
+) -> Looked {
     let assessed = assessed::all(inventory, reports);
     let explanation = explained(inventory, reports, &assessed);
-    let mut all = Observations::default();
+    let mut looked = Looked::default();
     let mut is_full = false;
     for node in inventory.nodes.values() {
         let found = explanation.nodes.iter().find(|it| it.node == node.name);
@@ -76,23 +102,41 @@ pub(crate) fn alarm_observations(
         is_full |= findings
             .iter()
             .any(|it| it.kind == FindingKind::MetadataFull);
-        of_node(&mut all, inventory, reports, node, findings, wall_ms);
+        of_node(&mut looked, inventory, reports, node, findings, wall_ms);
     }
     // What only a node's file names, or not all nodes reach, is told by a finding, and lost is none.
     let counts = super::metadata::counts(reports);
     let lost = counts.is_some_and(|it| it.up < it.total);
     let member = explanation.metadata.first().filter(|_| lost);
-    is(&mut all, AlarmKind::MetadataMemberLost, "metadata", member);
+    let words = member.map(|finding| &*finding.what);
+    let away = away_for_maintenance(inventory, reports);
+    let is_for_that = super::metadata::are_lost_with(reports, &away);
+    looked.state(
+        AlarmKind::MetadataMemberLost,
+        "metadata",
+        words,
+        is_for_that,
+    );
+    let all = &mut looked.all;
     let full = is_full.then_some(super::node_findings::METADATA_FULL);
-    state(&mut all, AlarmKind::MetadataFull, "metadata", full);
-    overcommitment(&mut all, inventory, reports);
+    state(all, AlarmKind::MetadataFull, "metadata", full);
+    overcommitment(all, inventory, reports);
     for volume in &assessed {
-        of_volume(&mut all, inventory, reports, volume, progress, steady_ms);
+        of_volume(&mut looked, inventory, reports, volume, progress, steady_ms);
     }
     progress
         .0
         .retain(|volume, _| inventory.volumes.contains_key(volume));
-    all
+    looked
+}
+
+/// The nodes that are away, and may be.
+fn away_for_maintenance<'a>(inventory: &'a Inventory, reports: &Reports) -> Vec<&'a NodeRecord> {
+    let nodes = inventory.nodes.values();
+    let may = |node: NodeId| standing(inventory, node) == NodeStanding::Maintenance;
+    nodes
+        .filter(|it| may(it.node) && !reports.takes_part(it.node))
+        .collect()
 }
 
 fn add(
@@ -120,7 +164,7 @@ fn is(all: &mut Observations, kind: AlarmKind, subject: &str, finding: Option<&F
 }
 
 fn of_node(
-    all: &mut Observations,
+    looked: &mut Looked,
     inventory: &Inventory,
     reports: &Reports,
     node: &NodeRecord,
@@ -132,13 +176,16 @@ fn of_node(
         return;
     }
     let subject = format!("node {}", node.name);
+    let is_in_maintenance = standing == NodeStanding::Maintenance;
+    of_devices(looked, reports, node, &subject, is_in_maintenance);
+    let all = &mut looked.all;
     let of = |kinds: &[FindingKind]| findings.iter().find(|it| kinds.contains(&it.kind));
     let lost = of(&[
         FindingKind::NodeDown,
         FindingKind::DevicesFailed,
         FindingKind::NotRegisteredYet,
     ]);
-    let lost = lost.filter(|_| standing != NodeStanding::Maintenance);
+    let lost = lost.filter(|_| !is_in_maintenance);
     is(all, AlarmKind::NodeLost, &subject, lost);
     if !reports.takes_part(node.node) {
         all.silent.insert(subject.clone());
@@ -169,11 +216,19 @@ fn of_node(
         let value = room.map(|room| room.used_percent());
         add(all, kind, &subject, value, detail.unwrap_or_default());
     }
-    of_devices(all, reports, node, &subject);
     vitals(all, reports, node, &subject, wall_ms);
 }
 
-fn of_devices(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: &str) {
+fn of_devices(
+    looked: &mut Looked,
+    reports: &Reports,
+    node: &NodeRecord,
+    on: &str,
+    is_in_maintenance: bool,
+) {
+    if !reports.takes_part(node.node) {
+        return;
+    }
     for device in reports.devices(node.node) {
         let subject = format!("device {} of {on}", device.number);
         let lost = if device.is_absent {
@@ -186,14 +241,17 @@ fn of_devices(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: 
             None
         };
         let words = lost.map(|words| format!("{}: {words}", device.path));
-        state(all, AlarmKind::DeviceLost, &subject, words.as_deref());
+        // Devices are taken out and put in then.
+        let words = words.as_deref();
+        looked.state(AlarmKind::DeviceLost, &subject, words, is_in_maintenance);
         let milliseconds = device.latency_p99_us.map(|it| it / 1000);
         let detail = format!(
             "{}: one in a hundred operations took {} ms or longer within the last minute",
             device.path,
             milliseconds.unwrap_or(0)
         );
-        add(all, AlarmKind::DeviceSlow, &subject, milliseconds, detail);
+        let (all, kind) = (&mut looked.all, AlarmKind::DeviceSlow);
+        add(all, kind, &subject, milliseconds, detail);
     }
 }
 
@@ -204,7 +262,7 @@ fn vitals(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: &str
     let stall = vitals.longest_stall_ms;
     let detail = format!("hosts waited for {stall} ms at its portal within the last hour");
     add(all, AlarmKind::StallBudget, on, Some(stall), detail);
-    let detail = format!("its clock differs by {skew_ms} ms from that of the node that looked");
+    let detail = format!("its clock differs by {skew_ms} ms from those of most nodes");
     add(all, AlarmKind::ClockSkew, on, Some(skew_ms), detail);
     if let Some(expires_ms) = vitals.certificate_expires_ms {
         let days = expires_ms.saturating_sub(wall_ms) / DAY_MS;
@@ -231,7 +289,7 @@ fn overcommitment(all: &mut Observations, inventory: &Inventory, reports: &Repor
 }
 
 fn of_volume(
-    all: &mut Observations,
+    looked: &mut Looked,
     inventory: &Inventory,
     reports: &Reports,
     volume: &Assessed<'_>,
@@ -243,7 +301,10 @@ fn of_volume(
     let health = volume.health();
     let alert = volume_alert(record, &volume.healths);
     let words = alert.as_ref().map(|it| &*it.detail);
-    state(all, AlarmKind::VolumeDegraded, &subject, words);
+    let is_for_that =
+        health == Health::Degraded && lacks_for_maintenance(inventory, reports, record);
+    looked.state(AlarmKind::VolumeDegraded, &subject, words, is_for_that);
+    let all = &mut looked.all;
     let stopped = words.filter(|_| health == Health::Unavailable);
     state(all, AlarmKind::VolumeStopped, &subject, stopped);
     let slices = inventory.slices_of(record);
@@ -264,8 +325,30 @@ fn of_volume(
     add(all, AlarmKind::SyncStuck, &subject, seconds, detail);
 }
 
+/// Whether all that a volume lacks are copies on nodes that are in maintenance.
+fn lacks_for_maintenance(inventory: &Inventory, reports: &Reports, volume: &VolumeRecord) -> bool {
+    let slices = inventory.slices_of(volume);
+    let mut lacked = slices.flat_map(|slice| {
+        let missing = work::missing(inventory, reports, slice).into_iter();
+        // One whose node has just gone is not known to be behind yet.
+        let silent = slice.in_sync().filter(|node| !reports.takes_part(*node));
+        missing
+            .map(|it| it.target)
+            .chain(silent)
+            .collect::<Vec<_>>()
+    });
+    let may = |node: NodeId| {
+        standing(inventory, node) == NodeStanding::Maintenance && !reports.takes_part(node)
+    };
+    let first = lacked.next();
+    first.is_some_and(may) && lacked.all(may)
+}
+
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod progress_tests {
     use super::*;
 
     #[test]

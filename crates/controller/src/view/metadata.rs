@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_api::documents::{
     Finding, FindingKind, ListedMember, LocalMember, MemberCounts, MemberState,
 };
-use holdfast_model::NodeId;
+use holdfast_model::record::NodeRecord;
+use holdfast_model::{NodeId, host_and_port};
 
 use super::explain::{listed, remedy, wait};
 use super::node_findings::finding;
@@ -76,6 +77,18 @@ impl<'a> Member<'a> {
 
     fn has_never_run(&self) -> bool {
         matches!(self.who, Who::Listed(listed) if listed.endpoints.is_empty())
+    }
+
+    /// Where it is, by its addresses.
+    fn hosts(&self) -> impl Iterator<Item = &'a str> {
+        let (configured, listed) = match self.who {
+            Who::Listed(listed) => (None, Some(listed)),
+            Who::Configured(endpoint) => (Some(endpoint), None),
+        };
+        let listed = listed.into_iter();
+        let listed = listed.flat_map(|it| it.endpoints.iter().chain(&it.peers));
+        let all = configured.into_iter().chain(listed.map(String::as_str));
+        all.filter_map(host_of)
     }
 
     /// What it is called, and where it is.
@@ -222,6 +235,34 @@ fn whose(told: &LocalMember, listed: &[ListedMember]) -> Option<usize> {
 pub(super) fn counts(reports: &Reports) -> Option<MemberCounts> {
     let counts = View::new(reports).counts();
     (counts.total > 0).then_some(counts)
+}
+
+/// Whether all members that are lost stand on the machines of these nodes, as far as that can be told by their addresses: no
+/// more at an address than there are of these nodes.
+pub(super) fn are_lost_with(reports: &Reports, nodes: &[&NodeRecord]) -> bool {
+    let view = View::new(reports);
+    let lost = view.members.iter();
+    let mut lost = lost.filter(|member| member.votes() && !member.is_reached());
+    let mut left: Vec<Vec<&str>> = nodes.iter().map(|node| hosts_of(node)).collect();
+    lost.all(|member| {
+        let stands = |hosts: &Vec<&str>| member.hosts().any(|host| hosts.contains(&host));
+        let place = left.iter().position(stands);
+        place.is_some_and(|place| {
+            left.remove(place);
+            true
+        })
+    })
+}
+
+/// The hosts in the addresses of a node.
+fn hosts_of(node: &NodeRecord) -> Vec<&str> {
+    let addresses = [&node.portal, &node.peer, &node.api];
+    addresses.into_iter().filter_map(|it| host_of(it)).collect()
+}
+
+fn host_of(endpoint: &str) -> Option<&str> {
+    let address = endpoint.rsplit_once("://").map_or(endpoint, |it| it.1);
+    Some(host_and_port(address.trim_end_matches('/'))?.0)
 }
 
 /// What there is to know. `name` says what a node is called.

@@ -13,7 +13,7 @@ use super::*;
 
 const VOLUME: VolumeId = VolumeId(4);
 
-fn versioned<T>(record: T) -> Versioned<T> {
+pub(super) fn versioned<T>(record: T) -> Versioned<T> {
     Versioned {
         record,
         revision: Revision(3),
@@ -35,7 +35,7 @@ fn node_record(node: u16) -> NodeRecord {
     }
 }
 
-fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
+pub(super) fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
     let replicas = replicas.iter().map(|(node, membership)| ReplicaRecord {
         node: NodeId(*node),
         store: StoreId((*node).into()),
@@ -60,7 +60,7 @@ fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
 }
 
 /// A mirror of two slices on two of three nodes.
-fn inventory(slices: Vec<SliceRecord>) -> Inventory {
+pub(super) fn inventory(slices: Vec<SliceRecord>) -> Inventory {
     let cluster = ClusterRecord {
         schema: 1,
         cluster: ClusterId(7),
@@ -109,7 +109,7 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
     }
 }
 
-fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
+pub(super) fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
     LocalReport {
         node,
         volumes: vec![LocalVolume {
@@ -124,7 +124,7 @@ fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
     }
 }
 
-fn local_slice(index: u32, epoch: u64, serving: bool, used_bytes: u64) -> LocalSlice {
+pub(super) fn local_slice(index: u32, epoch: u64, serving: bool, used_bytes: u64) -> LocalSlice {
     LocalSlice {
         volume: VOLUME.0,
         index,
@@ -135,7 +135,7 @@ fn local_slice(index: u32, epoch: u64, serving: bool, used_bytes: u64) -> LocalS
     }
 }
 
-const BOTH: [(u16, Membership); 2] = [(1, Membership::InSync), (2, Membership::InSync)];
+pub(super) const BOTH: [(u16, Membership); 2] = [(1, Membership::InSync), (2, Membership::InSync)];
 
 fn record(inventory: &Inventory) -> &VolumeRecord {
     &inventory.volumes[&VOLUME].record

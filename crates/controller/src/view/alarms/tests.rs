@@ -1,0 +1,187 @@
+//! What is seen of a cluster, and what is held of it.
+
+use holdfast_api::documents::{Device, DeviceState, DeviceTier, LocalReport, Room, Vitals};
+use holdfast_model::Sequence;
+use holdfast_model::record::{IntentRecord, Membership, NodeStanding as Wanted};
+
+use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
+use super::*;
+use crate::reports::Reports;
+
+const ABSENT: Membership = Membership::Absent {
+    stable: Sequence(9),
+};
+const DAY: u64 = DAY_MS;
+
+fn looked(inventory: &Inventory, reports: &Reports) -> Looked {
+    let mut progress = Progress::default();
+    alarm_observations(inventory, reports, &mut progress, (1000, 5 * DAY))
+}
+
+/// The value of a kind and subject; none if it is not among what is seen at all.
+fn value(looked: &Looked, kind: AlarmKind, subject: &str) -> Option<Option<u64>> {
+    let seen = looked.all.seen.get(&(kind, subject.to_owned()));
+    seen.map(|it| it.value)
+}
+
+fn with(mut inventory: Inventory, standings: &[(u16, Wanted)]) -> Inventory {
+    for node in 1..=3 {
+        let mut intent = IntentRecord::active(NodeId(node));
+        let standing = standings.iter().find(|it| it.0 == node);
+        intent.standing = standing.map_or(intent.standing, |it| it.1);
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    inventory
+}
+
+/// Node 2 is away, and the copy on it.
+fn without_n2() -> (Inventory, Reports) {
+    let alone = [(1, Membership::InSync), (2, ABSENT)];
+    let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
+    let slices = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
+    (
+        inventory,
+        Reports::of([local(1, slices), local(3, Vec::new())]),
+    )
+}
+
+#[test]
+fn a_node_that_is_away_is_lost_and_its_volumes_lack_a_copy() {
+    let (inventory, reports) = without_n2();
+    let seen = looked(&with(inventory, &[]), &reports);
+    assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), Some(Some(1)));
+    assert_eq!(value(&seen, AlarmKind::NodeLost, "node n1"), Some(Some(0)));
+    let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
+    assert_eq!(degraded, Some(Some(1)));
+    let stopped = value(&seen, AlarmKind::VolumeStopped, "volume demo");
+    assert_eq!(stopped, Some(Some(0)));
+    // Of what does not answer nothing else is said, and it is not gone.
+    assert_eq!(value(&seen, AlarmKind::PoolFilling, "node n2"), None);
+    assert!(seen.all.silent.contains("node n2"));
+    assert!(seen.held.is_empty(), "{:?}", seen.held);
+}
+
+#[test]
+fn what_is_away_for_maintenance_is_held_and_said() {
+    let (inventory, reports) = without_n2();
+    let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
+    let seen = looked(&inventory, &reports);
+    assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), Some(Some(0)));
+    let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
+    assert_eq!(degraded, Some(None), "neither raised nor over");
+    let held: Vec<&str> = seen.held.iter().map(String::as_str).collect();
+    assert_eq!(held, ["volume-degraded of volume demo"]);
+}
+
+#[test]
+fn what_lacks_more_than_that_is_not_held() {
+    let (mut inventory, reports) = without_n2();
+    // Another slice lacks its copy on a node that should be there.
+    let other = slice_record(1, &[(1, Membership::InSync), (3, ABSENT)]);
+    inventory.slices.insert(other.slice, other);
+    let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
+    let seen = looked(&inventory, &reports);
+    let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
+    assert_eq!(degraded, Some(Some(1)));
+    assert!(seen.held.is_empty(), "{:?}", seen.held);
+}
+
+#[test]
+fn that_hosts_wait_is_never_held() {
+    let inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    let inventory = with(inventory, &[(1, Wanted::Maintenance)]);
+    let reports = Reports::of([local(3, Vec::new())]);
+    let seen = looked(&inventory, &reports);
+    let stopped = value(&seen, AlarmKind::VolumeStopped, "volume demo");
+    assert_eq!(stopped, Some(Some(1)));
+    let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
+    assert_eq!(degraded, Some(Some(1)));
+}
+
+fn device(is_absent: bool) -> Device {
+    Device {
+        number: 2,
+        path: "/dev/sdc".to_owned(),
+        tier: DeviceTier::Flash,
+        state: DeviceState::InUse,
+        journal: false,
+        journal_room: false,
+        is_absent,
+        bytes: 1 << 30,
+        used_bytes: 0,
+        bytes_per_second: 0,
+        seconds_left: None,
+        bad_blocks: 0,
+        detached: None,
+        latency_p99_us: Some(250_000),
+    }
+}
+
+#[test]
+fn devices_that_are_away_are_lost_but_in_maintenance() {
+    let report = |is_absent| LocalReport {
+        devices: vec![device(is_absent)],
+        ..local(3, Vec::new())
+    };
+    let all = with(inventory(Vec::new()), &[]);
+    let subject = "device 2 of node n3";
+    let of = |inventory: &Inventory, is_absent| {
+        let reports = Reports::of([local(1, Vec::new()), report(is_absent)]);
+        let seen = looked(inventory, &reports);
+        let slow = value(&seen, AlarmKind::DeviceSlow, subject);
+        assert_eq!(slow, Some(Some(250)));
+        (
+            value(&seen, AlarmKind::DeviceLost, subject),
+            seen.held.len(),
+        )
+    };
+    assert_eq!(of(&all, false), (Some(Some(0)), 0));
+    assert_eq!(of(&all, true), (Some(Some(1)), 0));
+    let maintained = with(all, &[(3, Wanted::Maintenance)]);
+    assert_eq!(of(&maintained, true), (Some(None), 1));
+    assert_eq!(of(&maintained, false), (Some(Some(0)), 0));
+}
+
+#[test]
+fn what_a_node_says_of_itself_is_seen_in_its_units() {
+    let vitals = Vitals {
+        clock_ms: 0,
+        longest_stall_ms: 1234,
+        certificate_expires_ms: Some(5 * DAY + 14 * DAY + 1),
+    };
+    let told = LocalReport {
+        vitals: Some(vitals),
+        room: Room {
+            bytes: 1000,
+            used_bytes: 860,
+        },
+        ..local(1, Vec::new())
+    };
+    let reports = Reports::of([told, local(2, Vec::new())]);
+    let seen = looked(&with(inventory(Vec::new()), &[]), &reports);
+    for (kind, expected) in [
+        (AlarmKind::StallBudget, 1234),
+        (AlarmKind::CertificateExpires, 14),
+        (AlarmKind::ClockSkew, 0),
+        (AlarmKind::PoolFilling, 86),
+        (AlarmKind::PoolAlmostFull, 86),
+    ] {
+        let seen = value(&seen, kind, "node n1");
+        assert_eq!(seen, Some(Some(expected)), "{kind:?}");
+    }
+    // One of an earlier version says nothing of it, and one without room has none that fills.
+    assert_eq!(value(&seen, AlarmKind::StallBudget, "node n2"), None);
+    assert_eq!(value(&seen, AlarmKind::PoolFilling, "node n2"), Some(None));
+    // Not all nodes say what room they have.
+    let promised = value(&seen, AlarmKind::Overcommitted, "cluster");
+    assert_eq!(promised, Some(None));
+}
+
+#[test]
+fn of_nodes_that_are_none_nothing_is_seen() {
+    let (inventory, reports) = without_n2();
+    let inventory = with(inventory, &[(2, Wanted::Removed)]);
+    let seen = looked(&inventory, &reports);
+    assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), None);
+    assert!(!seen.all.silent.contains("node n2"), "what was is gone");
+}
