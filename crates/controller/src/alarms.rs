@@ -16,7 +16,7 @@ use holdfast_api::documents::{
     AlarmQuery,
 };
 use holdfast_api::{Problem, ProblemKind};
-use holdfast_control::{self as control, AlarmUnit, Threshold, bound_alarms};
+use holdfast_control::{self as control, AlarmUnit, Threshold, bound_alarms, default_rule};
 use holdfast_model::metadata::{
     Compare, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
     VALUE_LENGTH_MAX,
@@ -215,15 +215,7 @@ fn changed(
             .hint("for how long it has to be so can be set (hold_seconds), or put it off"));
     }
     let present = rules.rules.get(kind.text().code).copied();
-    let present = present.unwrap_or_else(|| {
-        let default = kind.threshold();
-        AlarmRule {
-            is_off: false,
-            set: default.set(),
-            clear: default.clear(),
-            hold_seconds: default.hold_ms() / 1000,
-        }
-    });
+    let present = present.unwrap_or_else(|| default_rule(kind));
     let rule = AlarmRule {
         is_off: change.off.unwrap_or(present.is_off),
         set: change.set.unwrap_or(present.set),

@@ -29,6 +29,8 @@ pub struct Message {
     pub sent_at_ms: u64,
     /// The alarms, the most important first.
     pub alarms: Vec<Told>,
+    /// How many more changes there were, alarms that were raised or over, of which nothing is known any more.
+    pub forgotten: u64,
 }
 
 /// What there is to tell of an alarm.
@@ -74,8 +76,6 @@ pub enum Change {
     Raised,
     /// It is over.
     Cleared,
-    /// It was told before, and is still raised.
-    Reminder,
     /// Nothing is the matter: somebody wants to know whether messages arrive.
     Test,
 }
@@ -98,7 +98,6 @@ impl Change {
         match self {
             Self::Raised => "raised",
             Self::Cleared => "cleared",
-            Self::Reminder => "reminder",
             Self::Test => "test",
         }
     }
@@ -116,6 +115,9 @@ impl Message {
         for told in &self.alarms {
             add(&told.id);
             add(told.change.name());
+        }
+        if self.forgotten > 0 {
+            add(&self.forgotten.to_string());
         }
         let hash = hash.finish();
         let mut id = String::new();
@@ -135,7 +137,10 @@ impl Message {
     pub(crate) fn summary(&self) -> String {
         let cluster = one_line(&self.cluster_name);
         match self.alarms.as_slice() {
-            [] => format!("[Holdfast {cluster}] nothing"),
+            [] => format!(
+                "[Holdfast {cluster}] {} changes of alarms that are over, and forgotten",
+                self.forgotten
+            ),
             [only] => format!("[Holdfast {cluster}] {}", only.headline()),
             several => format!("[Holdfast {cluster}] {}", headline(several)),
         }
@@ -148,7 +153,6 @@ impl Told {
         let how = match self.change {
             Change::Raised => severity,
             Change::Cleared => "CLEARED".to_owned(),
-            Change::Reminder => format!("STILL {severity}"),
             Change::Test => "TEST".to_owned(),
         };
         let (code, subject) = (one_line(&self.code), one_line(&self.subject));
@@ -158,13 +162,12 @@ impl Told {
 
 /// `CRITICAL 3 alarms: 2 raised, 1 cleared`; the severity is the worst of what is not over.
 fn headline(several: &[Told]) -> String {
-    let bad = |told: &&Told| matches!(told.change, Change::Raised | Change::Reminder);
+    let bad = |told: &&Told| told.change == Change::Raised;
     let worst = several.iter().filter(bad).map(|told| told.severity).max();
     let how = worst.map_or("ALL CLEARED".to_owned(), |it| it.name().to_uppercase());
     let mut parts = Vec::new();
     for (change, word) in [
         (Change::Raised, "raised"),
-        (Change::Reminder, "still raised"),
         (Change::Cleared, "cleared"),
         (Change::Test, "of a test"),
     ] {
@@ -235,6 +238,7 @@ mod tests {
             cluster_name: "prod".to_owned(),
             sent_at_ms: 7,
             alarms: alarms.to_vec(),
+            forgotten: 3,
         }
     }
 
@@ -245,25 +249,17 @@ mod tests {
         for (alarms, expected) in [
             (vec![lost(Change::Raised)], "CRITICAL node-lost: node n2"),
             (vec![low(Change::Raised)], "WARNING pool-low: node n2"),
-            (
-                vec![lost(Change::Reminder)],
-                "STILL CRITICAL node-lost: node n2",
-            ),
             (vec![lost(Change::Cleared)], "CLEARED node-lost: node n2"),
             (vec![lost(Change::Test)], "TEST node-lost: node n2"),
             (
-                vec![
-                    lost(Change::Cleared),
-                    low(Change::Raised),
-                    low(Change::Reminder),
-                ],
-                "WARNING 3 alarms: 1 raised, 1 still raised, 1 cleared",
+                vec![lost(Change::Cleared), low(Change::Raised)],
+                "WARNING 2 alarms: 1 raised, 1 cleared",
             ),
             (
                 vec![lost(Change::Cleared), low(Change::Cleared)],
                 "ALL CLEARED 2 alarms: 2 cleared",
             ),
-            (vec![], "nothing"),
+            (vec![], "3 changes of alarms that are over, and forgotten"),
         ] {
             let expected = format!("[Holdfast prod] {expected}");
             assert_eq!(message(&alarms).summary(), expected);
@@ -299,7 +295,9 @@ mod tests {
         let mut elsewhere = first.clone();
         elsewhere.cluster = "c2".to_owned();
         let cleared = told("node-lost", Severity::Critical, Change::Cleared);
-        for other in [elsewhere, message(&[cleared]), message(&[])] {
+        let mut more = first.clone();
+        more.forgotten += 1;
+        for other in [elsewhere, message(&[cleared]), message(&[]), more] {
             assert_ne!(other.id(), first.id());
         }
     }

@@ -74,10 +74,17 @@ impl Receiver {
     /// # Errors
     /// [`ReceiverError`], for people.
     pub fn check(&self) -> Result<(), ReceiverError> {
-        match self {
-            Self::Mail(mail) => mail.check(),
-            Self::Webhook(webhook) => webhook.check(),
-        }
+        let authority = match self {
+            Self::Mail(mail) => {
+                mail.check()?;
+                &mail.authority
+            }
+            Self::Webhook(webhook) => {
+                webhook.check()?;
+                &webhook.authority
+            }
+        };
+        authority.as_deref().map(authorities).transpose().map(drop)
     }
 }
 

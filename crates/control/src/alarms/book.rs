@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a subject and a kind have one alarm at a time;
-//! - what is over because its subject is gone, or its kind was put off, is cleared at once;
+//! - what is over because its subject is gone, or its kind was put off, is cleared at once, and says so: it may not be well;
 //! - what another version raised, of a kind that is not known here, is left to that version;
 //! - so many are raised at most, and so many of the past are kept.
 
@@ -11,7 +11,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 
 use holdfast_model::metadata::VALUE_LENGTH_MAX;
-use holdfast_model::record::{AlarmEntry, AlarmRulesRecord, AlarmsRecord, Clearing, Record};
+use holdfast_model::record::{
+    AlarmEntry, AlarmRule, AlarmRulesRecord, AlarmsRecord, Clearing, Record,
+};
 
 use super::{AlarmChange, AlarmKind, AlarmSeverity, AlarmState, Threshold};
 
@@ -23,6 +25,11 @@ pub const CRITICAL_PLACES: usize = 128;
 pub const CLEARED_MAX: usize = 256;
 /// Bytes of the document, at most: the metadata takes no larger one ([`VALUE_LENGTH_MAX`]), and there is to be room for notes.
 pub const RECORD_BYTES_MAX: usize = VALUE_LENGTH_MAX / 8 * 7;
+
+/// What the detail of an alarm ends with that is told as over, and may not be: its kind was put off.
+const PUT_OFF: &str = "alarms of this kind were put off: it may still be so";
+/// And of one whose subject is no more.
+const GONE: &str = "what it was about is no more";
 
 /// What is seen of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +88,31 @@ pub fn bound_alarms(record: &mut AlarmsRecord) {
     while record.encode().len() > RECORD_BYTES_MAX && !record.cleared.is_empty() {
         let surplus = record.cleared.len().div_ceil(4);
         record.cleared.drain(..surplus);
+    }
+}
+
+/// How many changes after `told` are on record no more: alarms that were raised, or over, and were forgotten before somebody who
+/// had been told until `told` could be told of them. One that was raised and over since counts twice.
+#[must_use]
+pub fn forgotten_changes(record: &AlarmsRecord, told: u64) -> u64 {
+    let all = record.raised.iter().chain(&record.cleared);
+    let numbers = all.flat_map(|entry| {
+        let cleared = entry.cleared.as_ref().map(|it| it.change);
+        [Some(entry.id), cleared].into_iter().flatten()
+    });
+    let kept = numbers.filter(|number| *number > told).count() as u64;
+    record.changes.saturating_sub(told).saturating_sub(kept)
+}
+
+/// The rule that says of a kind what is so as long as nobody has set it otherwise.
+#[must_use]
+pub fn default_rule(kind: AlarmKind) -> AlarmRule {
+    let threshold = kind.threshold();
+    AlarmRule {
+        is_off: false,
+        set: threshold.set(),
+        clear: threshold.clear(),
+        hold_seconds: threshold.hold_ms() / 1000,
     }
 }
 
@@ -166,13 +198,21 @@ impl AlarmBook {
     ) {
         let mut place = 0;
         while let Some(entry) = then.raised.get(place) {
-            let is_over = AlarmKind::of(&entry.kind).is_some_and(|kind| {
-                rule_of(rules, kind).is_none() || seen.is_gone(kind, &entry.subject)
+            let why = AlarmKind::of(&entry.kind).and_then(|kind| {
+                let is_off = rule_of(rules, kind).is_none();
+                let is_gone = seen.is_gone(kind, &entry.subject);
+                is_off.then_some(PUT_OFF).or(is_gone.then_some(GONE))
             });
-            if is_over {
-                clear(then, place, now.wall_ms);
-            } else {
-                place += 1;
+            match why {
+                Some(why) => {
+                    let entry = &mut then.raised[place];
+                    if !entry.detail.is_empty() {
+                        entry.detail.push_str(" - ");
+                    }
+                    entry.detail.push_str(why);
+                    clear(then, place, now.wall_ms);
+                }
+                None => place += 1,
             }
         }
     }
@@ -214,7 +254,7 @@ fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
 mod tests {
     use alloc::format;
 
-    use holdfast_model::record::{Acknowledgement, AlarmRule};
+    use holdfast_model::record::Acknowledgement;
 
     use super::*;
 
@@ -319,6 +359,11 @@ mod tests {
         bench.record.raised.push(newer);
         assert!(bench.look(&[(FULL, "node n2", Some(96))]));
         assert_eq!(bench.raised(), 2);
+        let why = |bench: &Bench| bench.record.cleared.last().unwrap().detail.clone();
+        assert_eq!(
+            why(&bench),
+            "node n1 is at Some(96) - what it was about is no more"
+        );
         let off = AlarmRule {
             is_off: true,
             set: 95,
@@ -327,6 +372,7 @@ mod tests {
         };
         bench.rules.rules.insert("pool-almost-full".to_owned(), off);
         assert!(bench.look(&[(FULL, "node n2", Some(96))]));
+        assert!(why(&bench).ends_with("put off: it may still be so"));
         assert_eq!(bench.record.raised[0].kind, "of-tomorrow");
         assert!(!bench.look(&[(FULL, "node n2", Some(96))]), "it is off");
     }
@@ -433,6 +479,13 @@ mod tests {
             (bench.raised(), bench.record.cleared.len()),
             (0, CLEARED_MAX)
         );
+        // What is forgotten is counted for those who have not been told.
+        let forgotten = |told| forgotten_changes(&bench.record, told);
+        let raised = RAISED_MAX as u64;
+        assert_eq!(bench.record.changes, 2 * raised);
+        assert_eq!(forgotten(0), 2 * (raised - CLEARED_MAX as u64));
+        assert_eq!(forgotten(raised), raised - CLEARED_MAX as u64);
+        assert_eq!(forgotten(2 * raised), 0);
         assert!(
             bench.look(&all(99)),
             "what there was no room for begins as all others"

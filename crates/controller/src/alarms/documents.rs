@@ -3,8 +3,8 @@
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledged, AlarmKind, AlarmSeverity, AlarmThreshold, AlarmUnit,
 };
-use holdfast_control::{self as control, Direction, Threshold, rule_of};
-use holdfast_model::record::{AlarmEntry, AlarmRulesRecord};
+use holdfast_control::{self as control, Direction, Threshold, default_rule, rule_of};
+use holdfast_model::record::{AlarmEntry, AlarmRule, AlarmRulesRecord};
 
 pub(super) fn severity(code: &str) -> AlarmSeverity {
     let kind = control::AlarmKind::of(code);
@@ -45,16 +45,12 @@ pub(super) fn alarm(entry: &AlarmEntry) -> Alarm {
 
 pub(super) fn kind(kind: control::AlarmKind, rules: &AlarmRulesRecord) -> AlarmKind {
     let text = kind.text();
-    let off = rules.rules.get(text.code).is_some_and(|rule| rule.is_off);
-    let present = match rules.rules.get(text.code) {
-        // One that is off has its threshold for when it is on again.
-        Some(rule) if rule.is_off => AlarmThreshold {
-            set: rule.set,
-            clear: rule.clear,
-            hold_seconds: rule.hold_seconds,
-        },
-        _ => threshold(rule_of(rules, kind).unwrap_or_else(|| kind.threshold())),
-    };
+    let rule = rules.rules.get(text.code).copied();
+    let off = rule.is_some_and(|rule| rule.is_off);
+    // One that is off has its threshold for when it is on again.
+    let present = rule_of(rules, kind).map(threshold);
+    let present =
+        present.unwrap_or_else(|| threshold_of(rule.unwrap_or_else(|| default_rule(kind))));
     AlarmKind {
         kind: text.code.to_owned(),
         title: text.title.to_owned(),
@@ -68,7 +64,7 @@ pub(super) fn kind(kind: control::AlarmKind, rules: &AlarmRulesRecord) -> AlarmK
         },
         low_is_bad: kind.direction() == Direction::Falling,
         threshold: present,
-        default_threshold: threshold(kind.threshold()),
+        default_threshold: threshold_of(default_rule(kind)),
         off,
         meaning: text.meaning.to_owned(),
         action: text.action.to_owned(),
@@ -80,5 +76,13 @@ fn threshold(threshold: Threshold) -> AlarmThreshold {
         set: threshold.set(),
         clear: threshold.clear(),
         hold_seconds: threshold.hold_ms() / 1000,
+    }
+}
+
+const fn threshold_of(rule: AlarmRule) -> AlarmThreshold {
+    AlarmThreshold {
+        set: rule.set,
+        clear: rule.clear,
+        hold_seconds: rule.hold_seconds,
     }
 }

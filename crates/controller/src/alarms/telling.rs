@@ -3,7 +3,8 @@
 //! Invariants:
 //! - a receiver is told of a change once at least, whoever steers: how far it was told is on record;
 //! - one that cannot be told keeps nobody else waiting, and is tried again at a pace that slows down;
-//! - what a receiver refuses for good is given up, and that is on record.
+//! - what a receiver refuses for good is given up, and that is on record;
+//! - of what was forgotten before a receiver could be told, it is told how much it was.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_api::documents::AlarmSeverity;
+use holdfast_control::forgotten_changes;
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverRecord, Undelivered};
 use holdfast_notify::{self as notify, ALARMS_MAX, Message, Told, deliver};
 use tokio::task::JoinHandle;
@@ -153,12 +155,13 @@ async fn tell(
     delivered: Arc<AtomicU64>,
 ) {
     let news = news(&alarms, told, record.critical_only);
-    let outcome = if news.is_empty() {
+    let forgotten = forgotten_changes(&alarms, told);
+    let outcome = if news.is_empty() && forgotten == 0 {
         Outcome::NotMeant
     } else if is_closed(&record) {
         Outcome::Trouble(CLOSED.to_owned(), false)
     } else {
-        send(&controller, &record, &news).await
+        send(&controller, &record, (&news, forgotten)).await
     };
     match &outcome {
         Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
@@ -185,11 +188,21 @@ enum Outcome {
     Trouble(String, bool),
 }
 
-/// Sends all of it, in as many messages as that takes.
-async fn send(controller: &Controller, record: &ReceiverRecord, news: &[Told]) -> Outcome {
+/// Sends all of it, in as many messages as that takes; the first one says what is not on record any more.
+async fn send(
+    controller: &Controller,
+    record: &ReceiverRecord,
+    (news, forgotten): (&[Told], u64),
+) -> Outcome {
     let receiver = receiver(record);
-    for some in news.chunks(ALARMS_MAX) {
-        let delivered = deliver(&receiver, &controller.message(some.to_vec())).await;
+    let first = news.chunks(ALARMS_MAX).next().unwrap_or_default();
+    let rest = news.chunks(ALARMS_MAX).skip(1).map(|some| (some, 0));
+    for (some, forgotten) in std::iter::once((first, forgotten)).chain(rest) {
+        let message = Message {
+            forgotten,
+            ..controller.message(some.to_vec())
+        };
+        let delivered = deliver(&receiver, &message).await;
         if let Err(error) = delivered {
             return Outcome::Trouble(format!("{error}: {}", error.help()), error.is_permanent());
         }
@@ -205,6 +218,7 @@ impl Controller {
             cluster,
             sent_at_ms: unix_ms(),
             alarms,
+            forgotten: 0,
         }
     }
 

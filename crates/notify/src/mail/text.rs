@@ -43,6 +43,16 @@ fn body(message: &Message) -> String {
     if more > 0 {
         writeln!(body, "{RULE}And {more} more: the console has all.").expect("a string takes it");
     }
+    if message.forgotten > 0 {
+        let rule = if told.is_empty() { "" } else { RULE };
+        writeln!(
+            body,
+            "{rule}{} more changes, alarms that were raised or over before, are not on record any more: this receiver could not be \
+             told of them in time.",
+            message.forgotten
+        )
+        .expect("a string takes it");
+    }
     let (name, id) = (one_line(&message.cluster_name), one_line(&message.cluster));
     let sent = rfc3339(message.sent_at_ms);
     write!(body, "\n-- \nHoldfast, cluster {name} ({id}), {sent}\n").expect("a string takes it");
@@ -54,7 +64,6 @@ fn alarm(told: &Told) -> String {
     let change = match told.change {
         Change::Raised => format!("{severity}, raised"),
         Change::Cleared => format!("{severity}, cleared: it is over"),
-        Change::Reminder => format!("{severity}, still raised"),
         Change::Test => "a test: nothing is the matter".to_owned(),
     };
     let mut text = format!("{}\n\n", one_line(&told.title));

@@ -20,6 +20,7 @@ struct Document<'a> {
     sent_at_ms: u64,
     alarms: Vec<Alarm>,
     more: usize,
+    forgotten: u64,
 }
 
 #[derive(Serialize)]
@@ -75,6 +76,7 @@ pub(super) fn write(message: &Message) -> Vec<u8> {
         sent_at_ms: message.sent_at_ms,
         alarms: told.iter().map(Alarm::from).collect(),
         more,
+        forgotten: message.forgotten,
     };
     serde_json::to_vec(&document).expect("it has text keys only")
 }

@@ -44,6 +44,7 @@ pub(crate) fn message(alarms: Vec<Told>) -> Message {
         cluster_name: "prod".to_owned(),
         sent_at_ms: 1_795_000_012_345,
         alarms,
+        forgotten: 0,
     }
 }
 
