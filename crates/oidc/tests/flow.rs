@@ -1,4 +1,5 @@
 //! Logins at a provider that checks what it is shown, and lies where it is told to: who is let in, and who is not.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 #[path = "support/issuer.rs"]
 mod issuer;
