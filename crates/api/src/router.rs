@@ -196,7 +196,6 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(paths::routes())
         .merge(traffic::routes())
         .merge(alarms::routes())
-        .merge(login::routes(door.clone()))
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))

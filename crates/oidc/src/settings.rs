@@ -169,15 +169,12 @@ impl Settings {
     }
 
     /// What somebody may of whom these values are said; none if nothing.
-    pub(crate) fn role_of<'a>(
-        &self,
-        values: impl Iterator<Item = &'a str> + Clone,
-    ) -> Option<Role> {
+    pub(crate) fn role_of<'a>(&self, values: impl Iterator<Item = &'a str>) -> Option<Role> {
+        let values: Vec<&str> = values.collect();
         let mut highest_first = self.roles.iter().rev();
         let found = highest_first.find(|(_, wanted)| {
-            values
-                .clone()
-                .any(|value| wanted.iter().any(|it| it == value))
+            let mut wanted = wanted.iter();
+            wanted.any(|it| values.contains(&it.as_str()))
         });
         found.map(|(role, _)| *role)
     }

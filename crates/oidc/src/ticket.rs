@@ -169,7 +169,7 @@ mod tests {
         let sealed = ticket.seal(&key, &settings()).unwrap();
         let same = TicketKey::derive(b"a secret of the cluster's");
         let opened = |now| Ticket::open(&same, &settings(), &sealed, now);
-        assert!(opened(now) == Some(ticket.clone()));
+        assert!(opened(now) == Some(ticket));
         assert!(opened(now + TICKET_LIFETIME - Duration::from_millis(1)).is_some());
         assert!(opened(now + TICKET_LIFETIME).is_none());
         assert!(opened(now - Duration::from_secs(60)).is_some());

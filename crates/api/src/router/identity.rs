@@ -48,7 +48,8 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(door: Door) -> Router<S> 
         .route("/tokens/{id}", delete(revoke_token))
         .route("/audit", get(audit))
         .route("/local/audit", get(local_audit))
-        .with_state(door)
+        .with_state(door.clone())
+        .merge(super::login::routes(door))
 }
 
 /// Who asks
