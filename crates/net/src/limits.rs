@@ -90,8 +90,9 @@ pub(crate) const REDIAL_WAIT_MIN: Duration = Duration::from_millis(20);
 pub(crate) const REDIAL_WAIT_MAX: Duration = Duration::from_millis(500);
 /// A link that lived this long was a good one: the waits begin anew.
 pub(crate) const LINK_GOOD_AFTER: Duration = Duration::from_secs(1);
-/// How long the second lane of a link may take to end after the first has ended in good order.
-pub(crate) const LAST_WORDS_TIME_MAX: Duration = Duration::from_millis(100);
+/// How long the second lane of a link may take to end after the first has ended in good order: as long as a node that stops goes
+/// on sending. A node that is gone has ended both.
+pub(crate) const LAST_WORDS_TIME_MAX: Duration = STOP_TIME_MAX;
 
 /// Connections of initiators unless configured otherwise: 64 volumes, six hosts, two paths, and
 /// some.
