@@ -123,19 +123,17 @@ impl Three {
 
     /// Whom all have agreed upon, as this one says, if it answers.
     fn agreed(&self, place: usize) -> Option<Vec<EtcdMember>> {
-        self.asked(place, self.tls[place - 1].client().unwrap())
+        self.asked(place, self.tls[place - 1].client().unwrap().as_ref())
     }
 
     /// The same, asked so.
-    fn asked(&self, place: usize, tls: Option<EtcdTls>) -> Option<Vec<EtcdMember>> {
+    fn asked(&self, place: usize, tls: Option<&EtcdTls>) -> Option<Vec<EtcdMember>> {
         let endpoint = self.client(place).to_string().parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime
-            .block_on(members(&endpoint, CLUSTER, tls.as_ref()))
-            .ok()
+        runtime.block_on(members(&endpoint, CLUSTER, tls)).ok()
     }
 
     /// Waits until all members are well, which each of them says.
@@ -430,8 +428,8 @@ fn nobody_is_let_in_without_a_certificate_of_the_cluster() {
         let shows_nothing = EtcdTls::new(&ca, None).unwrap();
         for place in 1..=3 {
             assert_eq!(three.asked(place, None), None, "in the clear");
-            assert_eq!(three.asked(place, Some(shows_nothing.clone())), None);
-            assert_eq!(three.asked(place, Some(shows_another.clone())), None);
+            assert_eq!(three.asked(place, Some(&shows_nothing)), None);
+            assert_eq!(three.asked(place, Some(&shows_another)), None);
             let peers = SocketAddr::new(three.client(place).ip(), three.section.peer_port);
             let said = asked_in_the_clear(peers);
             assert!(!said.contains("peerURLs"), "{said}");
@@ -610,6 +608,6 @@ fn members_follow_when_the_authority_is_replaced() {
     let both = [ca, fs::read(own[0].join("authority.pem")).unwrap()].concat();
     let of_before = EtcdTls::new(&both, of_before).unwrap();
     for place in 1..=3 {
-        assert_eq!(three.asked(place, Some(of_before.clone())), None);
+        assert_eq!(three.asked(place, Some(&of_before)), None);
     }
 }
