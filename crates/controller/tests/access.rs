@@ -1,7 +1,4 @@
 //! Who may use volumes, and which units they are, over an embedded store.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::{
     AccessChange, ChapAccount, InitiatorPut, LocalMetadata, VolumeAccess, VolumeCreate,
@@ -16,7 +13,7 @@ use holdfast_model::metadata::Selector;
 use holdfast_model::record::{InitiatorRecord, Record, Secret};
 use holdfast_seal::{Keys, Seal, is_sealed};
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 const HOST: &str = "iqn.2026-11.com.example:host";
 

@@ -1,7 +1,4 @@
 //! Alarms: raised and cleared by whoever steers, told to receivers, and changed through the interface.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +17,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 /// How long whoever steers may take: to begin, which is three seconds, and to look some times.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,7 +1,4 @@
 //! Orders about the devices of nodes: whom they reach.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +12,7 @@ use holdfast_metadata::{Embedded, Store};
 use holdfast_model::StoreId;
 use tokio::sync::watch;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 const ORDER: DeviceChange = DeviceChange::Drain { device: 1 };
 

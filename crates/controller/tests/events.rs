@@ -1,7 +1,4 @@
 //! What changes is told to those who listen.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -14,7 +11,7 @@ use holdfast_controller::LISTENERS_MAX;
 use holdfast_model::Policy;
 use tokio_stream::StreamExt as _;
 
-use support::{Node, controller, open};
+use crate::support::{Node, controller, open};
 
 /// The next event of a kind; those in between are passed over.
 async fn next(listener: &mut Listener, kind: EventKind) -> Event {

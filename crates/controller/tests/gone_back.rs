@@ -1,7 +1,4 @@
 //! Metadata that goes back under a controller: nothing is changed in it.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +14,7 @@ use holdfast_model::metadata::{
 };
 use tokio::sync::mpsc;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 /// A session with one store, and then with another.
 struct Switch(Mutex<Requests>);

@@ -1,7 +1,4 @@
 //! Users, tokens and sessions over an embedded store, through two processes.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 #[path = "../../oidc/tests/support/issuer.rs"]
 #[allow(dead_code, reason = "the tests of the protocol ask more of it")]
@@ -22,9 +19,9 @@ use holdfast_metadata::Embedded;
 use holdfast_model::record::Secret;
 use holdfast_oidc::{Provider, Settings, TicketKey};
 
+use crate::support::away::session;
+use crate::support::{CLUSTER, Node, controller, open};
 use issuer::{CLIENT, Issuer, SECRET, fields, visit};
-use support::away::session;
-use support::{CLUSTER, Node, controller, open};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const PASSWORD: &str = "correct horse battery";

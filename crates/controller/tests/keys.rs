@@ -1,7 +1,4 @@
 //! Creations that bear a key, and their repetitions.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::{Created, VolumeCreate, VolumeDelete, VolumeGrow};
 use holdfast_api::{Api, IdempotencyKey, Keyed, ProblemKind};
@@ -14,7 +11,7 @@ use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{CREATIONS_PREFIX, CreationRecord, Record};
 use tokio::task::JoinSet;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 fn wanted(name: &str, bytes: u64, key: &str) -> Keyed<VolumeCreate> {
     Keyed {

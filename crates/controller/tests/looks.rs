@@ -1,7 +1,4 @@
 //! Many who ask about the whole cluster at a time.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +10,7 @@ use holdfast_metadata::Store;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 /// Reads what there is to be read of the whole cluster.
 async fn read(controller: &Controller, what: usize) -> Result<(), ProblemKind> {

@@ -1,11 +1,8 @@
 //! How long listings take of a cluster with 1,000 volumes and 64 nodes, where each volume is busy at each node.
 //!
-//! It measures, and so does not run by itself: `cargo test --release -p holdfast-controller --test many -- --ignored --nocapture`.
+//! It measures, and so does not run by itself: `cargo test --release -p holdfast-controller many:: -- --ignored --nocapture`.
 //! All nodes, the interface and who asks it are one thread here: what is measured is much more than a node has to do.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 #![allow(clippy::print_stdout, reason = "figures are what it is for")]
-
-mod support;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +16,7 @@ use holdfast_metadata::{Embedded, Store as _};
 use holdfast_model::{NodeId, Policy};
 use tokio::net::TcpListener;
 
-use support::{Node, controller, open};
+use crate::support::{Node, controller, open};
 
 const NODES: u16 = 64;
 const VOLUMES: u64 = 1000;

@@ -1,7 +1,4 @@
 //! Orders about nodes, settings, and who steers.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +17,7 @@ use holdfast_model::record::{
 use holdfast_model::{NodeId, Policy};
 use tokio::sync::watch;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 async fn node(number: u16, store: &Embedded) -> Node {
     let node = Node::start(number, store).await;

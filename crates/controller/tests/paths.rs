@@ -1,7 +1,4 @@
 //! Sessions as paths to volumes, and reservations, over an embedded store.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::{LocalSession, PathState, ReservationType, VolumeCreate};
 use holdfast_api::{Api, ProblemKind};
@@ -13,7 +10,7 @@ use holdfast_model::record::{
 };
 use holdfast_model::{NodeId, Policy, VolumeId};
 
-use support::{Node, controller, open};
+use crate::support::{Node, controller, open};
 
 const HOST: &str = "iqn.2026-11.com.example:host";
 const OTHER: &str = "iqn.2026-11.com.example:other";

@@ -1,7 +1,4 @@
 //! Changes that hold only as long as something is as somebody has seen it.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::{
     AccessChange, InitiatorPut, NodeChange, NodeOrder, SettingsChange, VolumeCreate, VolumeDelete,
@@ -13,7 +10,7 @@ use holdfast_metadata::Store;
 use holdfast_model::Policy;
 use tokio::task::JoinSet;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 const HOST: &str = "iqn.2026-11.com.example:host";
 

@@ -1,7 +1,4 @@
 //! Long work under way, over an embedded store and nodes that only report.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::{
     Device, DeviceChange, DeviceState, DeviceTier, LocalJoining, NodeChange, NodeOrder,
@@ -14,7 +11,7 @@ use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{Membership, Record, SLICES_PREFIX, SliceRecord};
 use holdfast_model::{Policy, Sequence};
 
-use support::{Node, controller, open};
+use crate::support::{Node, controller, open};
 
 async fn node(number: u16, store: &Embedded) -> Node {
     let node = Node::start(number, store).await;

@@ -1,13 +1,10 @@
 //! Traffic of volumes, asked of all nodes, over an embedded store.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use holdfast_api::documents::VolumeCreate;
 use holdfast_api::{Api, ProblemKind};
 use holdfast_model::Policy;
 
-use support::{Node, controller, open};
+use crate::support::{Node, controller, open};
 
 #[tokio::test]
 async fn what_nodes_count_is_added_up_and_who_is_silent_is_named() {

@@ -1,7 +1,4 @@
 //! What may be done through a node that does not follow the metadata, or is none of the cluster's any more.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +15,7 @@ use holdfast_model::record::{LEADER_KEY, WISHES_PREFIX};
 use holdfast_model::{Policy, StoreId};
 use tokio::sync::watch;
 
-use support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, open};
 
 /// The revision of everything, and how many keys begin so.
 async fn keys(store: &Embedded, prefix: &str) -> (Revision, usize) {

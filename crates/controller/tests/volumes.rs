@@ -1,7 +1,4 @@
 //! The control plane over an embedded store and nodes that only report.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +19,7 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{NAMES_PREFIX, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_model::{ClusterId, NodeId, Policy, SLICE_SIZE};
 
-use support::{CLUSTER, Node, controller, open, stalls_of};
+use crate::support::{CLUSTER, Node, controller, open, stalls_of};
 
 /// Volumes are deleted that nobody uses.
 const UNUSED: VolumeDelete = VolumeDelete { force: false };

@@ -1,7 +1,4 @@
 //! What a controller tells while the metadata does not answer.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -11,8 +8,8 @@ use holdfast_controller::Controller;
 use holdfast_metadata::Store;
 use tokio::sync::watch;
 
-use support::away::session;
-use support::{CLUSTER, Node, controller, open};
+use crate::support::away::session;
+use crate::support::{CLUSTER, Node, controller, open};
 
 #[tokio::test]
 async fn nodes_are_asked_and_the_list_of_them_has_an_age() {

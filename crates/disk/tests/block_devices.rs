@@ -5,17 +5,15 @@
     reason = "helpers of tests are tests"
 )]
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::support::{Harness, for_each_driver, pattern, write};
 use holdfast_disk::{DeviceSpec, Disks, OpenErrorReason, Options, StartError};
 use holdfast_model::{DiskError, DiskId, DiskOp};
 use holdfast_stdx::Bytes;
-use support::{Harness, for_each_driver, pattern, write};
 
 const MIB: u64 = 1 << 20;
 

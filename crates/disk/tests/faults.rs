@@ -1,16 +1,14 @@
 //! Disks that fail, systems that refuse, futures that are dropped.
 
-mod support;
-
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use crate::support::{Harness, for_each_driver, pattern, write};
 use holdfast_disk::{DeviceSpec, Disks, Driver, DriverChoice, Options, StartError};
 use holdfast_model::{DiskError, DiskOp};
 use holdfast_stdx::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
-use support::{Harness, for_each_driver, pattern, write};
 
 const MIB: u64 = 1 << 20;
 

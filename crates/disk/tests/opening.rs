@@ -1,7 +1,6 @@
 //! Which devices are taken, and what is said of the others.
 
-mod support;
-
+use crate::support;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

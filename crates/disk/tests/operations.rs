@@ -1,14 +1,12 @@
 //! Every operation on files, over each driver.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use crate::support::{Harness, for_each_driver, pattern, write};
 use holdfast_disk::{DeviceSpec, OpenDevice, Options};
 use holdfast_model::{DiskError, DiskOp, DiskToken};
 use holdfast_stdx::{Bytes, Prng};
-use support::{Harness, for_each_driver, pattern, write};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,11 +1,6 @@
 //! `holdfast certify`: a volume of three nodes is ready for clusters of hosts, with a node that dies in the middle; a target
 //! that lacks something is told so; a unit in use is left alone; and whoever interrupts a run leaves nothing behind.
 
-#![allow(clippy::unwrap_used, reason = "these are tests")]
-
-#[path = "../../lab/tests/support/mod.rs"]
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -18,7 +13,8 @@ use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, binary, cli, scenario};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use support::{Medium, TARGET};
+
+use crate::support::{Medium, TARGET};
 
 /// Longest that a run may take; `timeout` ends it then.
 const PATIENCE_SECONDS: &str = "540";

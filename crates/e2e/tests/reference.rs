@@ -1,13 +1,9 @@
 //! The harness itself, held against tgt: what it says of a target is what is so.
 
-#![allow(clippy::unwrap_used, reason = "these are tests")]
-
-#[path = "../../lab/tests/support/mod.rs"]
-mod support;
-
 use holdfast_e2e::conformance::{self, Verdict};
 use holdfast_e2e::image;
-use support::Medium;
+
+use crate::support::Medium;
 
 const VOLUME_BYTES: u64 = 64 << 20;
 

@@ -1,13 +1,11 @@
 //! Another node's portal asks the primary here to compare, to set bits, and what came of it.
 
-mod bench;
-
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{BLOCK_SIZE, BlockRange, CommandId, Incarnation};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{BlockContent, Forward, ForwardKind, Message, OutcomeCode, WIRE_VERSION};
 
-use bench::{Bench, PEER, SLICE, first_record};
+use crate::bench::{Bench, PEER, SLICE, first_record};
 
 /// Sectors 7 to 14: of two blocks, half and half and one.
 const OFFSET: u64 = 7 * 512;

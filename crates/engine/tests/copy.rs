@@ -1,7 +1,5 @@
 //! Hosts have volumes copied, through the portal of a node that has them all.
 
-mod bench;
-
 use holdfast_engine::PortalEvent;
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag, Completion};
 use holdfast_model::record::{
@@ -17,8 +15,9 @@ use holdfast_wire::{
     TasksEnded, Unread, WIRE_VERSION,
 };
 
-use bench::host::{Host, UNIT, initiator, volume_document};
-use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
+use crate::bench;
+use crate::bench::host::{Host, UNIT, initiator, volume_document};
+use crate::bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
 
 const ONE: VolumeId = VolumeId(1);
 const TWO: VolumeId = VolumeId(2);

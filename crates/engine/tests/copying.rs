@@ -1,7 +1,5 @@
 //! Another node's portal asks the primary here to copy to its slice, and what came of it.
 
-mod bench;
-
 use holdfast_model::record::{
     AccessRecord, CLUSTER_KEY, ClusterRecord, Membership, Record, SliceRecord,
 };
@@ -15,7 +13,7 @@ use holdfast_wire::{
     OutcomeCode, Settle, Unread, WIRE_VERSION,
 };
 
-use bench::{Bench, CLUSTER, PEER, SLICE, first_record, record_of_peer, replica, store_of};
+use crate::bench::{Bench, CLUSTER, PEER, SLICE, first_record, record_of_peer, replica, store_of};
 
 /// What is copied from. What is written is [`SLICE`].
 const SOURCE: SliceId = SliceId {

@@ -1,13 +1,11 @@
 //! What a node reads for others at a time, however much they ask, is bounded.
 
-mod bench;
-
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{BlockRange, CommandId, Epoch, Incarnation};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{Fetch, Forward, ForwardKind, Message, OutcomeCode};
 
-use bench::{Bench, PEER, SLICE, first_record};
+use crate::bench::{Bench, PEER, SLICE, first_record};
 
 /// Blocks of a question: as many as there can be in one.
 const BLOCKS: u32 = 256;

@@ -1,10 +1,8 @@
 //! A process whose node is another one by now is not spoken to, whatever it has heard.
 
-mod bench;
-
 use holdfast_model::StoreId;
 
-use bench::{Bench, PEER, record_of_peer as record, store_of};
+use crate::bench::{Bench, PEER, record_of_peer as record, store_of};
 
 #[test]
 fn a_link_to_a_process_that_was_replaced_ends_when_that_is_known() {

@@ -1,7 +1,5 @@
 //! What a secondary has forwarded is not sent back to it: an entry comes without the data, which is there.
 
-mod bench;
-
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{
@@ -13,8 +11,8 @@ use holdfast_wire::{
     PrepareHeld, Refusal, Role, WIRE_VERSION,
 };
 
-use bench::host::{Host, UNIT, volume_document};
-use bench::{Bench, ME, PEER, SLICE, mirrored_record, record_of_peer, store_of};
+use crate::bench::host::{Host, UNIT, volume_document};
+use crate::bench::{Bench, ME, PEER, SLICE, mirrored_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = VolumeId(1);
 const BLOCK: u64 = BLOCK_SIZE as u64;

@@ -1,14 +1,12 @@
 //! A command about reservations lives no longer than a write.
 
-mod bench;
-
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
 use holdfast_model::VolumeId;
 use holdfast_model::record::{AccessRecord, Record, SliceRecord};
 use holdfast_stdx::Bytes;
 
-use bench::host::{Host, UNIT, volume_document};
-use bench::{Bench, SLICE, first_record};
+use crate::bench::host::{Host, UNIT, volume_document};
+use crate::bench::{Bench, SLICE, first_record};
 
 const VOLUME: VolumeId = VolumeId(1);
 

@@ -1,13 +1,12 @@
 //! What hosts are told of the ways to a volume, and when.
 
-mod bench;
-
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_model::VolumeId;
 use holdfast_model::record::{Record, SliceRecord};
 
-use bench::host::{Host, UNIT, volume_document};
-use bench::{Bench, PEER, first_record, record_of_peer, store_of};
+use crate::bench;
+use crate::bench::host::{Host, UNIT, volume_document};
+use crate::bench::{Bench, PEER, first_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = VolumeId(1);
 /// Longer than hosts are not told of what is worse, with what may come before it.

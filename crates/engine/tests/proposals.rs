@@ -1,13 +1,11 @@
 //! What a node proposes is meant for the record that its replica knows, not for one that it has yet to be told.
 
-mod bench;
-
 use holdfast_model::record::{
     IntentRecord, Membership, NodeStanding, Record, SliceRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, Sequence};
 
-use bench::{Bench, ME, PEER, SLICE, first_record, replica};
+use crate::bench::{Bench, ME, PEER, SLICE, first_record, replica};
 
 /// A primary in maintenance that is to be the preferred one, and says so in the record as soon as it is active. It
 /// does not hear of the metadata at the moment.

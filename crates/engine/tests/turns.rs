@@ -1,7 +1,5 @@
 //! What has come of hosts is looked at part by part, as long as the engine is told the time that it asks for.
 
-mod bench;
-
 use holdfast_engine::{Command, ConnectionId, Event, Output, PortalCommand, PortalEvent};
 use holdfast_iscsi::Isid;
 use holdfast_iscsi::initiator::{
@@ -12,8 +10,9 @@ use holdfast_model::VolumeId;
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_stdx::Bytes;
 
-use bench::host::{Host, UNIT, initiator, name, target, volume_document};
-use bench::{Bench, first_record};
+use crate::bench;
+use crate::bench::host::{Host, UNIT, initiator, name, target, volume_document};
+use crate::bench::{Bench, first_record};
 
 const VOLUME: VolumeId = VolumeId(1);
 const COMMANDS: u64 = 100;

@@ -1,7 +1,5 @@
 //! Two nodes, of which one may follow a copy of the metadata.
 
-mod bench;
-
 use holdfast_engine::Astray;
 use holdfast_model::record::{
     Bookmark, BookmarkRecord, CLUSTER_KEY, DenialRecord, NodeStanding, Record, VolumeRecord,
@@ -10,7 +8,8 @@ use holdfast_model::{Epoch, Policy};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, Query, Stance, Vouch, Vouched, WIRE_VERSION};
 
-use bench::{Bench, PEER, first_record, record_of_peer, store_of};
+use crate::bench;
+use crate::bench::{Bench, PEER, first_record, record_of_peer, store_of};
 use holdfast_model::record::SliceRecord;
 
 const THEIRS: Bookmark = Bookmark {

@@ -1,6 +1,5 @@
 //! The command line's contract, as far as it can be held against the binary without a cluster: exit
 //! codes, what goes where, errors that say what to do.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,18 +1,13 @@
 //! A reader of stores that knows nothing but `docs/data-format.md`: none of the code that writes
 //! them, no structure of it, not even its checksum. What it reads must be what was written; if it
 //! is not, the document is wrong, or the format has changed under it.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use holdfast_stdx::{Duration, Prng};
 
-use self::made::{FIRST_BYTES, Made, SECOND_BYTES, contents, slice, typical};
-
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/store.rs"]
-mod made;
+use crate::made::{FIRST_BYTES, Made, SECOND_BYTES, contents, slice, typical};
 
 const BLOCK: usize = 4096;
 const PAGE: usize = 64 * BLOCK;

@@ -1,5 +1,4 @@
 //! `holdfast inspect` as people and programs call it: exit codes, one JSON value, what goes where.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,11 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use self::made::{FIRST_BYTES, SECOND_BYTES, save, typical};
-
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/store.rs"]
-mod made;
+use crate::made::{FIRST_BYTES, SECOND_BYTES, save, typical};
 
 fn inspect(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_holdfast"))

@@ -1,10 +1,7 @@
 //! Who may use which target, and which of its units; and where hosts go while a node is in
 //! maintenance.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Answers, TARGET, WHO, World, directory, login, name, test_unit_ready};
+use crate::common::{Answers, TARGET, WHO, World, directory, login, name, test_unit_ready};
 use holdfast_iscsi::initiator::{CommandTag, EndReason, InitiatorConfig, InitiatorEvent};
 use holdfast_iscsi::initiator::{Initiator, SessionKind};
 use holdfast_iscsi::pdu::LoginStage::{FullFeature, OperationalNegotiation};

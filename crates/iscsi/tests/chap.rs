@@ -1,10 +1,8 @@
 //! CHAP and mutual CHAP: both sides against each other, and a target against texts that no honest
 //! initiator sends.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{TARGET, WHO, World, directory, login, name};
+use crate::common;
+use crate::common::{TARGET, WHO, World, directory, login, name};
 use holdfast_iscsi::chap::ChapAlgorithm::{Md5, Sha256};
 use holdfast_iscsi::chap::{ChapAccount, ChapAlgorithm, ChapSecret};
 use holdfast_iscsi::initiator::{EndReason, InitiatorChap, MutualChap, SessionKind};

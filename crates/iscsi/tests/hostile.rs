@@ -1,10 +1,8 @@
 //! Peers that send anything at all: nothing panics, nothing grows without bound, and others are
 //! served as before.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Answers, World, framed, login, read_10, test_unit_ready, write_10};
+use crate::common;
+use crate::common::{Answers, World, framed, login, read_10, test_unit_ready, write_10};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::initiator::{Initiator, InitiatorOutput};
 use holdfast_iscsi::pdu::{

@@ -1,10 +1,7 @@
 //! What an initiator sent it may have given up by the time it comes: what leaves something behind is carried out only if the
 //! initiator is known to wait for it.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Answers, World, lun, read_10, test_unit_ready, write_10, write_command};
+use crate::common::{Answers, World, lun, read_10, test_unit_ready, write_10, write_command};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_iscsi::pdu::{

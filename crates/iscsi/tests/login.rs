@@ -1,10 +1,8 @@
 //! Logins, right and wrong, request by request: every stage against every request, and every status
 //! that a refusal has.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{WHO, World, login};
+use crate::common;
+use crate::common::{WHO, World, login};
 use holdfast_iscsi::pdu::LoginStage::{FullFeature, OperationalNegotiation, SecurityNegotiation};
 use holdfast_iscsi::pdu::{
     InitiatorTaskTag, LoginRequest, LoginResponse, LoginStage, LoginStatus, NopOut, Reply, Request,

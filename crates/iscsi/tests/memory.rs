@@ -1,9 +1,7 @@
 //! What a node holds is bounded whatever its initiators do, and however many they are.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Answers, World, framed, login, lun};
+use crate::common;
+use crate::common::{Answers, World, framed, login, lun};
 use holdfast_iscsi::pdu::{
     CommandFlags, DataOut, InitiatorTaskTag, LoginStage, LoginStatus, NopOut, Reply, Request,
     ScsiCommand, TargetTransferTag,

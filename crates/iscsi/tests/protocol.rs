@@ -1,10 +1,7 @@
 //! Sessions of initiators that break the protocol, PDU by PDU: what they are told, and what is left
 //! undone.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Answers, World, lun, write_command as write};
+use crate::common::{Answers, World, lun, write_command as write};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::pdu::{
     CommandFlags, DataOut, Framing, InitiatorTaskTag, LogoutReason, LogoutRequest, NopOut,

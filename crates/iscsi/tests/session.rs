@@ -1,9 +1,7 @@
 //! Sessions as hosts have them, both machines back to back.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     Answers, BLOCK, TARGET, World, cdb_10, lun, name, read_10, test_unit_ready, write_10,
 };
 use holdfast_iscsi::initiator::{

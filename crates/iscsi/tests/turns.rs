@@ -1,10 +1,9 @@
 //! Whose requests are looked at when more has come than is looked at at once.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{World, read_10};
+use crate::common;
+use crate::common::{World, read_10};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::pdu::{
     CommandFlags, InitiatorTaskTag, NopOut, Reply, Request, ScsiCommand, TargetTransferTag,

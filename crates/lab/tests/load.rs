@@ -3,15 +3,12 @@
 //! Two tgts on one file stand for two nodes. They know nothing of each other, so that what a cluster
 //! must never let happen can be made to happen here.
 
-#![allow(clippy::unwrap_used, reason = "these are tests and their helpers")]
-
-mod support;
-
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::{Medium, disk_config, initiator, lun, target};
 use holdfast_lab::bench::{self, BenchConfig};
 use holdfast_lab::multipath::{CommandError, Problem};
 use holdfast_lab::verify::ledger::{Contents, Ledger};
@@ -22,7 +19,6 @@ use holdfast_lab::verify::{
 use holdfast_lab::{MultipathDisk, command};
 use holdfast_stdx::Bytes;
 use holdfast_tgt::Tgt;
-use support::{Medium, disk_config, initiator, lun, target};
 
 const VOLUME_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,9 +1,5 @@
 //! A session against tgt: what it asks is answered, and what ends it is told.
 
-#![allow(clippy::unwrap_used, reason = "these are tests and their helpers")]
-
-mod support;
-
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +18,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use support::{Medium, TARGET, enable_digests, free_address, initiator, lun, target};
+use crate::support::{Medium, TARGET, enable_digests, free_address, initiator, lun, target};
 
 const ISID: Isid = Isid([0x80, 0, 0, 1, 0, 0]);
 const VOLUME_BYTES: u64 = 64 << 20;

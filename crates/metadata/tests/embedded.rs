@@ -1,7 +1,4 @@
 //! The embedded store: the suite, and what it must remember over a restart.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use holdfast_metadata::embedded::OpenError;
 use holdfast_metadata::suite::{self, User};
@@ -13,7 +10,7 @@ use holdfast_model::metadata::{
 };
 use holdfast_stdx::{Bytes, Duration, Prng};
 
-use common::{CLUSTER, EmbeddedHarness, LIMITS, open};
+use crate::common::{CLUSTER, EmbeddedHarness, LIMITS, open};
 
 fn prefix(name: &str) -> Selector {
     Selector::Prefix(name.to_owned())

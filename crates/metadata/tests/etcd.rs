@@ -1,8 +1,5 @@
 //! The interface over real etcd: the suite on one member and on three, on the release that Debian has
 //! and on the present one; then members that are lost, frozen, compacted, restored from a backup.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +14,8 @@ use holdfast_model::metadata::{
 };
 use tokio::time::{sleep, timeout};
 
-use common::CLUSTER;
-use common::etcd::{Cluster, Release};
+use crate::common::CLUSTER;
+use crate::common::etcd::{Cluster, Release};
 
 /// Long enough for anything that happens at all, on a machine that is busy.
 const SOON: Duration = Duration::from_secs(60);

@@ -1,7 +1,4 @@
 //! An etcd that has reached its quota: what is told of it, and what goes on.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use std::time::Duration;
 
@@ -12,8 +9,8 @@ use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, T
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use common::CLUSTER;
-use common::etcd::{Cluster, Release};
+use crate::common::CLUSTER;
+use crate::common::etcd::{Cluster, Release};
 
 /// Long enough for anything that happens at all, on a machine that is busy.
 const SOON: Duration = Duration::from_secs(60);

@@ -1,7 +1,4 @@
 //! TLS with real members of etcd: who is believed, and who is let in.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use std::time::Duration;
 
@@ -15,8 +12,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use common::CLUSTER;
-use common::etcd::{Cluster, Release};
+use crate::common::CLUSTER;
+use crate::common::etcd::{Cluster, Release};
 
 /// Long enough for anything that happens at all, on a machine that is busy.
 const SOON: Duration = Duration::from_secs(60);

@@ -1,5 +1,4 @@
 //! The suite over the machine itself, with a clock of the test's own.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

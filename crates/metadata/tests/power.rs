@@ -2,9 +2,6 @@
 //!
 //! The test starts itself as a process of its own, which writes and tells what was answered, and
 //! kills it.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,7 +13,7 @@ use holdfast_metadata::suite::User;
 use holdfast_model::metadata::{Revision, Selector, WatchEvent};
 use holdfast_stdx::Prng;
 
-use common::{LIMITS, open};
+use crate::common::{LIMITS, open};
 
 const FOLDER: &str = "HOLDFAST_TEST_FOLDER";
 

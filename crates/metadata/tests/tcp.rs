@@ -1,8 +1,5 @@
 //! The interface over TCP: the suite through client, server and embedded store; connections that
 //! break; guests that do not know how to behave.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use common::{CLUSTER, open, overrun};
+use crate::common::{CLUSTER, open, overrun};
 
 const SECRET: &str = "open sesame";
 /// Long enough for anything that happens at all.

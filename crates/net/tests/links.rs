@@ -1,22 +1,19 @@
 //! Links between nodes, over real sockets of this machine.
 
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
-
-mod support;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::support;
+use crate::support::{
+    CLUSTER, TestNode, TestOptions, both, control_message, credentials, data_message, is_secure,
+    pair, run, within,
+};
 use holdfast_engine::{PeerCommand, PeerEvent};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{
     FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, Message, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode,
     hello_from_frame, hello_to_frame,
-};
-use support::{
-    CLUSTER, TestNode, TestOptions, both, control_message, credentials, data_message, is_secure,
-    pair, run, within,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

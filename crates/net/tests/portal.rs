@@ -1,15 +1,11 @@
 //! The portal, over real sockets of this machine.
 
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
-
-mod support;
-
 use std::io;
 use std::time::Duration;
 
+use crate::support::{TestNode, TestOptions, run, within};
 use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
 use holdfast_stdx::Bytes;
-use support::{TestNode, TestOptions, run, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

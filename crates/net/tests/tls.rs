@@ -1,22 +1,19 @@
 //! Links between nodes that have credentials: who is let in, what is told of who is not, and that nothing is lost or without a
 //! bound for it. `links.rs` runs over TLS as well.
 
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
-
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::support;
+use crate::support::credentials::{DAY, Made, connector, ours, subject};
+use crate::support::{
+    CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, secure, within,
+};
 use holdfast_engine::{Event, PeerEvent};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_tls::{Credentials, NODE_DAYS, PeerTls, Renewal};
 use holdfast_wire::{Lane, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode, hello_to_frame};
-use support::credentials::{DAY, Made, connector, ours, subject};
-use support::{
-    CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, secure, within,
-};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;

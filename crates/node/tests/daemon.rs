@@ -1,20 +1,17 @@
 //! The daemon as a process: start, serve, stop, be killed, and refuse what it must.
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
-
-mod support;
 
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::support::{Bench, CONFIG_VARIABLE, LocalApi, Node};
 use holdfast_api::Door;
 use holdfast_api::documents::{AwaitedCause, Detached};
 use holdfast_model::Policy;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::{directory, run};
 use rustix::process::Signal;
-use support::{Bench, CONFIG_VARIABLE, LocalApi, Node};
 
 /// No test: what a child process of the others runs.
 #[test]

@@ -1,5 +1,4 @@
 //! The supervisor of etcd, over Debian's: restarts, adoption, ends.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Three members of etcd under their supervisors: how they begin, how a lost one is replaced, and whom they let in. Over
 //! Debian's etcd and the present one, with TLS as machines have it.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::fs;
 use std::io::{Read, Write};

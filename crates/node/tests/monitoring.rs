@@ -1,5 +1,4 @@
 //! The alert rules and the dashboard in `docs/monitoring`: what they ask for is there, and what they say is explained.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::collections::BTreeSet;
 use std::fs;

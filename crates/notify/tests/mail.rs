@@ -1,7 +1,4 @@
 //! Mail, against a server in the test: what arrives, and what is made of all that may be replied.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use support::{Authority, PATIENCE, Wire, huge, message, one, serve, told};
+use crate::support::{Authority, PATIENCE, Wire, huge, message, one, serve, told};
 
 const HOST: &str = "127.0.0.1";
 

@@ -1,7 +1,4 @@
 //! Webhooks, against a server in the test: what arrives, and what is made of all that may be answered.
-#![allow(clippy::unwrap_used, reason = "a test fails so")]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use support::{Authority, PATIENCE, Wire, huge, message, one, serve, told};
+use crate::support::{Authority, PATIENCE, Wire, huge, message, one, serve, told};
 
 /// A request as it came.
 struct Taken {

@@ -1,12 +1,10 @@
 //! Changes of configuration that are interrupted, or of which nobody knows how they ended.
 
-mod lab;
-
 use holdfast_model::record::Membership;
 use holdfast_stdx::Duration;
 use holdfast_wire::OutcomeCode;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,14 +1,12 @@
 //! Changes that depend on what is there: compared and set in one step, at most once, and answered only
 //! from what is committed.
 
-mod lab;
-
 use holdfast_model::{BLOCK_SIZE, CommandId, Incarnation};
 use holdfast_replica::{Operation, Terms, WriteKind};
 use holdfast_stdx::{Bytes, Duration};
 use holdfast_wire::OutcomeCode;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BLOCK: u64 = BLOCK_SIZE as u64;

@@ -1,12 +1,10 @@
 //! What replicas say of why they lead, or do not; and what others lack.
 
-mod lab;
-
 use holdfast_model::BLOCK_SIZE;
 use holdfast_replica::{Condition, Status};
 use holdfast_stdx::Duration;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,10 +1,8 @@
 //! A slice is deleted, and not everybody has heard so.
 
-mod lab;
-
 use holdfast_stdx::Duration;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,13 +1,11 @@
 //! Who has lost the right to write has nothing written any more.
 
-mod lab;
-
 use holdfast_model::{Epoch, Fence};
 use holdfast_replica::FenceState;
 use holdfast_stdx::Duration;
 use holdfast_wire::OutcomeCode;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 fn raise(lab: &mut Lab, number: u16, fence: u64) {
     lab.act(node(number), |replica, context| {

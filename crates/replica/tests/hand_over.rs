@@ -1,14 +1,12 @@
 //! Slow disks, hand-overs, and slices that come home.
 
-mod lab;
-
 use holdfast_model::record::Membership;
 use holdfast_model::{CommandId, Incarnation};
 use holdfast_replica::{Milestone, Proposed};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, OutcomeCode};
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longer than any first rest.

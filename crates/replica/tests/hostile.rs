@@ -1,12 +1,10 @@
 //! What a peer that breaks the protocol says: its link is reset, and nothing is done.
 
-mod lab;
-
 use holdfast_model::{Change, Entry, Epoch, Fence};
 use holdfast_replica::Context;
 use holdfast_wire::{Message, Prepare};
 
-use lab::{Lab, SLICE, node};
+use crate::lab::{Lab, SLICE, node};
 
 /// The next entry for node 2 from node 1, its primary, as if numbered in `numbered`.
 fn next_entry(lab: &mut Lab, numbered: impl FnOnce(Epoch) -> Epoch) -> Message {

@@ -1,7 +1,5 @@
 //! Records that were made again when the metadata was lost.
 
-mod lab;
-
 use holdfast_model::record::{EpochGap, Membership, SliceRecovery};
 use holdfast_model::report::{HeldSlice, HeldStanding};
 use holdfast_model::{Epoch, Sequence};
@@ -9,7 +7,7 @@ use holdfast_replica::held;
 use holdfast_stdx::Duration;
 use holdfast_wire::OutcomeCode;
 
-use lab::{Lab, SLICE, node};
+use crate::lab::{Lab, SLICE, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MADE: Epoch = Epoch(1000);

@@ -1,13 +1,11 @@
 //! What a portal hears of a command that it has given up.
 
-mod lab;
-
 use holdfast_model::{CommandId, Fence, Incarnation};
 use holdfast_replica::{Prospect, Terms};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, OutcomeCode};
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// After it a replica that is in sync again may be handed the lead.

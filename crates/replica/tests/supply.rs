@@ -1,12 +1,10 @@
 //! Copies that come from another replica than the primary.
 
-mod lab;
-
 use holdfast_model::BLOCK_SIZE;
 use holdfast_stdx::Duration;
 use holdfast_wire::Message;
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BLOCK: u64 = BLOCK_SIZE as u64;

@@ -1,11 +1,9 @@
 //! Replicas that come back, are interrupted, and come back again.
 
-mod lab;
-
 use holdfast_model::BLOCK_SIZE;
 use holdfast_stdx::{Duration, Prng};
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BLOCK: u64 = BLOCK_SIZE as u64;

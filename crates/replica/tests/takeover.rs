@@ -1,12 +1,10 @@
 //! Primaries that are lost, and who leads next.
 
-mod lab;
-
 use holdfast_model::Epoch;
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, OutcomeCode};
 
-use lab::{Lab, node};
+use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,15 +1,13 @@
 //! Where a slice is to be: it gets there step by step, whoever dies meanwhile, and loses no copy on the
 //! way that is not made good.
 
-mod lab;
-
 use holdfast_model::record::Membership;
 use holdfast_model::{Epoch, Sequence};
 use holdfast_replica::Milestone;
 use holdfast_stdx::Duration;
 use holdfast_wire::{JoinRequest, OutcomeCode};
 
-use lab::{Lab, SLICE, node, store};
+use crate::lab::{Lab, SLICE, node, store};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);

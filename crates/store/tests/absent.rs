@@ -1,8 +1,5 @@
 //! Devices that are missing, back, or have failed: what is on them is bad or as it was, and never older.
 
-mod bench;
-mod memory;
-
 use holdfast_format::SUPERBLOCK_OFFSETS;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskId, PAGE_SIZE, PageIndex, Sequence,
@@ -13,7 +10,7 @@ use holdfast_store::{
     StoreToken, Stray, StrayDevice,
 };
 
-use bench::{
+use crate::bench::{
     Bench, DATA_BYTES, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, PAGES, SLICE, blocks,
     config, geometries, open, opened, remove, value,
 };

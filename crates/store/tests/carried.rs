@@ -1,15 +1,12 @@
 //! What is carried forward in the journal, for its segments to be used again: right wherever power fails.
 
-mod bench;
-mod memory;
-
 use std::collections::VecDeque;
 
 use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskOp, Epoch, Sequence};
 use holdfast_stdx::{Bytes, Duration};
 use holdfast_store::{BlockRead, ReadSource, StoreEvent, StoreToken, View};
 
-use bench::{
+use crate::bench::{
     Bench, DATA_BYTES, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, PAGES, SLICE, THIRD,
     blocks, open, opened, value,
 };

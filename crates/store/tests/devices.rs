@@ -1,14 +1,11 @@
 //! Devices that come and go, wherever that is cut short, and what is refused.
 
-mod bench;
-mod memory;
-
 use holdfast_format::{DeviceState, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, PAGE_SIZE, StoreId};
 
 use holdfast_store::{BlockRead, DeviceOrder, DeviceRefused, Recovered, Stray};
 
-use bench::{Bench, DATA_BYTES, Off, PAGES, SLICE, blocks, open, remove, value};
+use crate::bench::{Bench, DATA_BYTES, Off, PAGES, SLICE, blocks, open, remove, value};
 
 /// Cuts the power after each request of what is done, which then goes on after a start.
 fn cut_short_everywhere(run: fn(&mut Bench) -> Result<(), Off>) {

@@ -1,12 +1,9 @@
 //! Slices that are dropped while there is no room for what was asked before: they go all the same, as a whole.
 
-mod bench;
-mod memory;
-
 use holdfast_model::{BLOCK_SIZE, BlockRange, DiskOp, DiskRequest};
 use holdfast_store::{BlockRead, StoreToken};
 
-use bench::{Bench, Devices, OTHER, Off, PAGES, SLICE, blocks, open, value};
+use crate::bench::{Bench, Devices, OTHER, Off, PAGES, SLICE, blocks, open, value};
 
 const ENTRY_BYTES: usize = 8 * BLOCK_SIZE;
 /// More than may wait to be destaged, in a journal of eight segments.

@@ -1,10 +1,10 @@
 //! Epochs that begin while entries that they make void are on their way into the journal, or kept in it: what says that
 //! they are void waits for nothing that waits for them, and a slice is right wherever power fails.
 
-mod bench;
-mod memory;
-
-use bench::{Bench, DATA_BYTES, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, SLICE, open, opened};
+use crate::bench;
+use crate::bench::{
+    Bench, DATA_BYTES, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, SLICE, open, opened,
+};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskOp, DiskRequest, Epoch, PAGE_SIZE, PageIndex,
     Sequence,

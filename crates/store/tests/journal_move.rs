@@ -1,13 +1,11 @@
 //! The journal moves to another device, wherever that is cut short, whatever fails and whatever is missing then.
 
-mod bench;
-mod memory;
-
 use holdfast_format::{DeviceState, JournalMark, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{BLOCK_SIZE, BlockRange, DiskId, PAGE_SIZE, Sequence, Tier};
 use holdfast_store::{DeviceOrder, DeviceRefused, OpenError, StoreToken};
 
-use bench::{
+use crate::bench;
+use crate::bench::{
     Bench, DATA_BYTES, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, PAGES, SLICE, geometry,
     open, remove,
 };

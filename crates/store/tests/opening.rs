@@ -1,7 +1,6 @@
 //! Which devices a store is opened with, and what an opening that is cut short leaves.
 
-mod memory;
-
+use crate::memory;
 use holdfast_format::{DeviceList, FORMAT_VERSION, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{BLOCK_SIZE, ClusterId, DiskId, NodeId, StoreId, Tier};
 use holdfast_stdx::{Instant, crc32c};

@@ -1,7 +1,6 @@
 //! When pages are written, and reads meanwhile.
 
-mod memory;
-
+use crate::memory;
 use std::collections::VecDeque;
 
 use holdfast_model::{

@@ -1,9 +1,7 @@
 //! Whole pages that go to the media once.
 
-mod bench;
-mod memory;
-
-use bench::{Bench, DATA_BYTES, FIRST_BYTES, Off, SLICE, blocks, opened, value};
+use crate::bench;
+use crate::bench::{Bench, DATA_BYTES, FIRST_BYTES, Off, SLICE, blocks, opened, value};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskRequest, Entry, Epoch, Fence, PAGE_SIZE,
     PageIndex, Sequence,

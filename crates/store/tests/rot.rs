@@ -1,9 +1,6 @@
 //! What has rotted in the journal while the store is in use is found by a check, and written again: right wherever power
 //! fails meanwhile.
 
-mod bench;
-mod memory;
-
 use std::collections::BTreeMap;
 
 use holdfast_format::{Body, GroupHeader, HEADER_BLOCK, SegmentHeader};
@@ -13,7 +10,7 @@ use holdfast_model::{
 use holdfast_stdx::Bytes;
 use holdfast_store::{BlockRead, ReadSource, RecoveredSlice, StoreToken, View};
 
-use bench::{
+use crate::bench::{
     Bench, Devices, JOURNAL_BYTES, OTHER, Off, SEGMENT_BYTES, SLICE, THIRD, blocks, open, opened,
 };
 

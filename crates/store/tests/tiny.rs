@@ -1,13 +1,10 @@
 //! A journal that is as small as one can be, with entries of half a segment: it goes on wherever power fails.
 
-mod bench;
-mod memory;
-
 use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, Sequence, SliceId};
 use holdfast_stdx::Bytes;
 use holdfast_store::{BlockRead, InstallRefused, ReadSource, StoreToken, View};
 
-use bench::{
+use crate::bench::{
     Bench, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, SEGMENT_BYTES, SLICE, open, opened,
 };
 

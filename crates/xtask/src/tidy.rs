@@ -14,6 +14,7 @@ use crate::metadata;
 mod layers;
 mod sizes;
 mod source;
+mod unlisted;
 mod words;
 
 use source::Source;
@@ -114,6 +115,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     }
     let ratchet = files.iter().find(|file| file.path == RATCHET);
     sizes::check(&sizes, ratchet, &mut findings);
+    unlisted::check(files, &mut findings);
     findings
 }
 

@@ -1,0 +1,8 @@
+//! All tests of this crate from outside of it, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod block_devices;
+mod faults;
+mod opening;
+mod operations;
+mod support;

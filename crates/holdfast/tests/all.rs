@@ -1,0 +1,9 @@
+//! All tests of this crate from outside of it, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod contract;
+mod data_format;
+mod inspect;
+
+#[path = "support/store.rs"]
+mod made;

@@ -1,0 +1,11 @@
+//! All tests of this crate from outside of it, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod common;
+mod embedded;
+mod etcd;
+mod etcd_full;
+mod etcd_tls;
+mod machine_suite;
+mod power;
+mod tcp;
