@@ -6,11 +6,15 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faults, launch, openPage, shoot } from './browser.ts';
 import { Cluster } from './cluster.ts';
+import { crowd, VOLUMES } from './crowd.ts';
 
 /** How soon the console has to tell the truth. */
 const TRUTH_MS = 2_000;
 /** How soon its first page has to be of use. */
 const USABLE_MS = 1_000;
+
+/** For how long the browser may do one thing, and hear nobody meanwhile, with a thousand volumes. */
+const DEAF_MS = 200;
 
 const PAGES: Record<string, string> = {
   overview: '/',
@@ -149,6 +153,44 @@ test('an initiator reads, and its IOPS and its path are seen', async () => {
   }
   await page.goto(`${n1()}/volumes/demo/paths`);
   await page.getByText('No host is logged in').waitFor();
+});
+
+test('a thousand volumes on 64 nodes are shown, sorted and searched without a stutter', async () => {
+  const here = await open('light');
+  await crowd(here);
+  // What a page does while it is opened is not counted: it has nobody to hear yet.
+  const deaf = () =>
+    here.evaluate(() => {
+      const spans: number[] = [];
+      new PerformanceObserver((list) => {
+        for (const { duration } of list.getEntries()) spans.push(duration);
+      }).observe({ type: 'longtask' });
+      return new Promise<number>((resolve) =>
+        setTimeout(() => resolve(Math.max(0, ...spans)), 4_000),
+      );
+    });
+  const longest: Record<string, number> = {};
+  await here.goto(`${n1()}/volumes`);
+  await here.getByText(`1 to 50 of ${VOLUMES}`).waitFor();
+  const used = async () => {
+    await here.getByRole('button', { name: 'IOPS' }).click();
+    await here.getByRole('button', { name: 'Next' }).click();
+    await here.getByText(`51 to 100 of ${VOLUMES}`).waitFor();
+    await here.getByLabel('Search volumes').pressSequentially('v01', { delay: 100 });
+    await here.getByText('1 to 50 of 100', { exact: true }).waitFor();
+  };
+  [longest.volumes] = await Promise.all([deaf(), used()]);
+  await shoot(here, 'volumes-thousand');
+  await here.goto(`${n1()}/nodes`);
+  await here.getByRole('link', { name: /n0064/ }).first().waitFor();
+  longest.nodes = await deaf();
+  await shoot(here, 'nodes-64', true);
+  await here.goto(n1());
+  await here.getByRole('heading', { level: 1 }).waitFor();
+  longest.overview = await deaf();
+  console.log('the browser was deaf for so many ms at most:', longest);
+  for (const [name, span] of Object.entries(longest)) expect(span, name).toBeLessThan(DEAF_MS);
+  await here.context().close();
 });
 
 test('what is refused is told with its hint, where it was ordered', async () => {

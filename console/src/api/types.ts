@@ -49,6 +49,7 @@ export type PathState = Schemas['PathState'];
 export type Reservations = Schemas['Reservations'];
 export type ReservationType = Schemas['ReservationType'];
 export type RegisteredKey = Schemas['RegisteredKey'];
+export type Traffic = Schemas['Traffic'];
 export type VolumeTraffic = Schemas['VolumeTraffic'];
 export type TierRoom = Schemas['TierRoom'];
 export type Alarm = Schemas['Alarm'];

@@ -122,7 +122,7 @@ export function DataTable<T extends object>(props: Props<T>) {
             disabled={page === 0}
             onClick={() => setAsked(page - 1)}
           >
-            Back
+            Previous
           </Button>
           <Button
             variant="default"
@@ -130,7 +130,7 @@ export function DataTable<T extends object>(props: Props<T>) {
             disabled={first + shown.length >= found.length}
             onClick={() => setAsked(page + 1)}
           >
-            On
+            Next
           </Button>
         </div>
       ) : null}
