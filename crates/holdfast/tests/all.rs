@@ -5,5 +5,6 @@ mod contract;
 mod data_format;
 mod inspect;
 
+#[allow(dead_code, reason = "the unit tests of inspect use the rest")]
 #[path = "support/store.rs"]
 mod made;

@@ -19,6 +19,11 @@ const SEEDS_FIXED: u64 = 200;
 /// Seeds that only this run simulates, so that the gate sees more of the world with every run.
 const SEEDS_FRESH: u64 = 32;
 
+/// The package whose tests and seeds are a step of their own.
+const SIMULATOR: &str = "holdfast-sim";
+/// Optimised, for its stories take minutes else, and with everything asserted.
+const CHECKED: [&str; 5] = ["--profile", "checked", "--locked", "-p", SIMULATOR];
+
 struct Step {
     name: &'static str,
     run: fn(&Path) -> Result<()>,
@@ -99,7 +104,20 @@ const TESTS: Step = Step {
         // The binaries first: end-to-end tests of one package run those of another.
         let build = ["build", "--bins", "--locked"];
         cargo(root, &[&build[..], &LIKE_TESTS].concat())?;
-        cargo(root, &["test", "--workspace", "--locked"])
+        cargo(
+            root,
+            &[
+                "test",
+                "--workspace",
+                "--exclude",
+                SIMULATOR,
+                "--lib",
+                "--bins",
+                "--tests",
+                "--locked",
+            ],
+        )?;
+        cargo(root, &["test", "--workspace", "--doc", "--locked"])
     },
 };
 const BROWSER: Step = Step {
@@ -183,24 +201,15 @@ pub(crate) fn fix(root: &Path) -> Result<()> {
 }
 
 fn simulate(root: &Path) -> Result<()> {
+    cargo(root, &[&["test"], &CHECKED[..]].concat())?;
     let fresh = fresh_seed()?;
     let ranges = [
         format!("0..{SEEDS_FIXED}"),
         format!("{fresh}..{}", fresh + SEEDS_FRESH),
     ];
     for range in ranges {
-        let arguments = [
-            "run",
-            "--quiet",
-            "--release",
-            "--locked",
-            "-p",
-            "holdfast-sim",
-            "--",
-            "--seeds",
-            &range,
-        ];
-        cargo(root, &arguments)?;
+        let seeds = ["--", "--seeds", &range];
+        cargo(root, &[&["run", "--quiet"], &CHECKED[..], &seeds].concat())?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::made::Program;
 use crate::metadata;
 
 mod bite;
@@ -32,6 +33,8 @@ const SECONDS: u64 = 60;
 const GATE_SECONDS: u64 = 12;
 /// A run of fewer inputs has not looked: even without any that are new there are more in the corpus.
 const INPUTS_MIN: u64 = 100;
+/// What knows the targets, and what they begin with.
+const TOOL: Program = Program::Bin("holdfast-fuzz");
 /// The variable that names the target to the driver.
 const TARGET: &str = "HOLDFAST_FUZZ_TARGET";
 /// What counts the edges that are taken and shows the driver what is compared with what.
@@ -70,7 +73,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
         return bite::run(root, names);
     }
     let wanted = arguments(words)?;
-    let place = Place::build(root, folder(root)?)?;
+    let place = Place::of_tree(root)?;
     let targets = place.chosen(&wanted.targets)?;
     place.fuzz(&targets, wanted.seconds, wanted.jobs)?;
     if wanted.keeps {
@@ -83,7 +86,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 
 /// Runs every target for a short while, from what is kept.
 pub(crate) fn gate(root: &Path) -> Result<()> {
-    let place = Place::build(root, folder(root)?)?;
+    let place = Place::of_tree(root)?;
     let targets = place.chosen(&[])?;
     place.fuzz(&targets, GATE_SECONDS, jobs())
 }
@@ -131,13 +134,22 @@ struct Place {
 }
 
 impl Place {
-    /// Builds the driver, and writes the inputs to begin with.
-    fn build(root: &Path, folder: PathBuf) -> Result<Self> {
+    /// That of the tree itself, whose programs are built as its tests are.
+    fn of_tree(root: &Path) -> Result<Self> {
+        Self::build(root, folder(root)?, |arguments| TOOL.print(root, arguments))
+    }
+
+    /// Builds the driver, and writes the inputs to begin with. `tool` runs the package's other program, and tells what it prints.
+    fn build(
+        root: &Path,
+        folder: PathBuf,
+        tool: impl Fn(&[&str]) -> Result<String>,
+    ) -> Result<Self> {
         let host = host()?;
         let built = Command::new(env!("CARGO"))
             .args(["build", "--locked", "--quiet", "--package", "holdfast-fuzz"])
             .args(["--bin", "libfuzzer", "--features", "libfuzzer"])
-            .args(["--profile", "fuzz", "--target", &host, "--target-dir"])
+            .args(["--profile", "checked", "--target", &host, "--target-dir"])
             .arg(&folder)
             .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
             .current_dir(root)
@@ -147,31 +159,13 @@ impl Place {
             built.success(),
             "the driver does not build; it needs a C++ compiler: `apt-get install g++`"
         );
-        let ordinary = folder.parent().context("it is in a build directory")?;
-        let tool = |arguments: &[&str]| {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo
-                .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz"])
-                .arg("--target-dir")
-                .arg(ordinary)
-                .arg("--")
-                .args(arguments)
-                .current_dir(root);
-            let output = cargo.output().context("run cargo")?;
-            ensure!(
-                output.status.success(),
-                "{cargo:?} ended with {}: {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr)
-            );
-            String::from_utf8(output.stdout).context("read what cargo says")
-        };
         let seeds = folder.join("seeds");
         tool(&["--seeds", seeds.to_str().context("paths are text")?])?;
-        let targets = tool(&["--list"])?.lines().map(Into::into).collect();
+        let targets = tool(&["--list"])?;
+        let targets = targets.lines().map(Into::into).collect();
         Ok(Self {
             root: root.into(),
-            driver: folder.join(host).join("fuzz/libfuzzer"),
+            driver: folder.join(host).join("checked/libfuzzer"),
             folder,
             targets,
         })

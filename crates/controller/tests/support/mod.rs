@@ -1,5 +1,4 @@
 //! Nodes that only report, and an embedded store.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod away;
 

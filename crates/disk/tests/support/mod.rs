@@ -1,5 +1,5 @@
 //! What the tests of the disk drivers share: both drivers, and a way to wait for completions.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(unreachable_pub, reason = "shared by the tests")]
 #![allow(clippy::print_stdout, reason = "tests say what they could not do")]
 
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! What the tests of the embedded store, and of the interface over TCP, share.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod etcd;
 

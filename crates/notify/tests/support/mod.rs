@@ -1,5 +1,4 @@
 //! What both kinds of receivers need in tests: a message, an authority, and a server that does as it is told.
-#![allow(dead_code, reason = "not each test needs all of it")]
 
 use std::fmt::Debug;
 use std::future::Future;

@@ -1,7 +1,6 @@
 //! A few replicas of one slice in one place: stores in memory, messages that arrive at once, one
 //! record, one clock. Just enough to let replicas speak to each other; what disks, networks and
 //! clocks do to them is the simulator's business.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod node;
 

@@ -1,5 +1,4 @@
 //! A store on devices in memory that come and go, and the power of which fails.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use holdfast_format::DeviceState;
 use holdfast_model::{

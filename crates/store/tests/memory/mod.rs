@@ -1,5 +1,4 @@
 //! A device in memory.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use holdfast_model::{DiskCompletion, DiskOp, DiskRequest};
 use holdfast_stdx::Bytes;

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -64,7 +65,22 @@ fn must_be_sound(copy: &bite::Copy, bugs: &[Bug]) -> Result<()> {
 }
 
 fn place(copy: &bite::Copy) -> Result<Place> {
-    Place::build(&copy.tree, copy.target.join("fuzz"))
+    Place::build(&copy.tree, copy.target.join("fuzz"), |arguments| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz", "--"])
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", &copy.target)
+            .current_dir(&copy.tree);
+        let output = cargo.output().context("run cargo")?;
+        ensure!(
+            output.status.success(),
+            "{cargo:?} ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).context("read what cargo says")
+    })
 }
 
 /// The target that has to find a mistake.
