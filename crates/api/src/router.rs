@@ -11,6 +11,7 @@ mod lasting;
 mod log;
 mod login;
 mod metrics;
+mod nodes;
 mod page;
 mod paths;
 mod permissions;
@@ -33,13 +34,11 @@ use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
-use self::answers::{OfAll, OfChange, OfNode, OfOne, OfQuery, OfRemoval, OfTaggedChange};
-use self::page::{PageQuery, chosen, page};
+use self::answers::{OfAll, OfNode, OfQuery, OfTaggedChange};
 use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
 use crate::documents::{
-    DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
-    Status,
+    Explanation, LocalCluster, LocalReport, LocalStalls, STALLS_MAX, Settings, SettingsChange,
+    StallList, StallQuery, Status,
 };
 use crate::problem::with_instance;
 use crate::trace;
@@ -57,12 +56,12 @@ const BODY_BYTES_MAX: usize = 64 << 10;
     paths(
         status,
         explain,
-        nodes,
-        node,
-        change_node,
-        remove_node,
-        devices,
-        change_devices,
+        nodes::nodes,
+        nodes::node,
+        nodes::change_node,
+        nodes::remove_node,
+        nodes::devices,
+        nodes::change_devices,
         settings,
         change_settings,
         volumes::volumes,
@@ -84,7 +83,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         volumes::volume_stalls,
         local,
         local_cluster,
-        change_local_devices,
+        nodes::change_local_devices,
         local_stalls,
         history::history,
         history::volume_history,
@@ -151,17 +150,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .route("/openapi.json", get(document))
         .route("/status", get(status::<A>))
         .route("/explain", get(explain::<A>))
-        .route("/nodes", get(nodes::<A>))
-        .route(
-            "/nodes/{name}",
-            get(node::<A>)
-                .patch(change_node::<A>)
-                .delete(remove_node::<A>),
-        )
-        .route(
-            "/nodes/{name}/devices",
-            get(devices::<A>).post(change_devices::<A>),
-        )
+        .merge(nodes::routes())
         .route("/settings", get(settings::<A>).patch(change_settings::<A>))
         .route(
             "/volumes",
@@ -198,7 +187,6 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(alarms::routes())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
-        .route("/local/devices", post(change_local_devices::<A>))
         .route("/local/stalls", get(local_stalls::<A>));
     let router = Router::new()
         .nest("/api/v1", v1)
@@ -316,129 +304,6 @@ async fn explain<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Explanation>,
     api.explain().await.map(Json)
 }
 
-/// The nodes
-#[utoipa::path(get, path = "/api/v1/nodes", params(PageQuery), responses(
-    (status = 200, body = NodeList),
-    OfQuery,
-))]
-async fn nodes<A: Api>(
-    State(api): State<Arc<A>>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Json<NodeList>, Problem> {
-    let query = chosen(query)?;
-    let all = api.nodes().await?.nodes;
-    let place = |node: &Node| format!("{:05}", node.node);
-    let (nodes, next) = page(all, &query, |node| &node.name, place);
-    Ok(Json(NodeList { nodes, next }))
-}
-
-/// A node, and what is on it
-#[utoipa::path(
-    get,
-    path = "/api/v1/nodes/{name}",
-    params(("name" = String, Path, description = "The node's name")),
-    responses(
-        (status = 200, body = NodeDetails, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
-        OfOne,
-    ),
-)]
-async fn node<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-) -> Result<Tagged<NodeDetails>, Problem> {
-    api.node(&named(name)?).await.map(Tagged)
-}
-
-/// Admit a node, drain it, or put it aside for maintenance
-///
-/// What would cost the last good copy of something, or stop a volume, is refused with the reason.
-#[utoipa::path(
-    patch,
-    path = "/api/v1/nodes/{name}",
-    params(("name" = String, Path, description = "The node's name"), IfMatch),
-    request_body = NodeChange,
-    responses(
-        (status = 200, body = Node, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
-        OfTaggedChange,
-    ),
-)]
-async fn change_node<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    precondition: Precondition,
-    request: Result<Json<NodeChange>, JsonRejection>,
-) -> Result<Tagged<Node>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_node(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
-}
-
-/// Remove a node on which nothing is
-#[utoipa::path(
-    delete,
-    path = "/api/v1/nodes/{name}",
-    params(("name" = String, Path, description = "The node's name"), IfMatch),
-    responses(
-        (status = 204, description = "The node is no part of the cluster any more"),
-        OfRemoval,
-    ),
-)]
-async fn remove_node<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    precondition: Precondition,
-) -> Result<StatusCode, Problem> {
-    api.remove_node(&named(name)?, precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// The devices of a node
-#[utoipa::path(
-    get,
-    path = "/api/v1/nodes/{name}/devices",
-    params(("name" = String, Path, description = "The node's name")),
-    responses(
-        (status = 200, body = DeviceList),
-        OfOne,
-    ),
-)]
-async fn devices<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-) -> Result<Json<DeviceList>, Problem> {
-    api.devices(&named(name)?).await.map(Json)
-}
-
-/// Add a device to a node, drain one, or remove one
-///
-/// What would leave data without room, or the node without its journal, is refused with the reason. A drain
-/// has begun when this is answered; `used_bytes` of the device says what is left.
-#[utoipa::path(
-    post,
-    path = "/api/v1/nodes/{name}/devices",
-    params(("name" = String, Path, description = "The node's name")),
-    request_body = DeviceChange,
-    responses(
-        (status = 200, body = DeviceList),
-        OfChange,
-    ),
-)]
-async fn change_devices<A: Api>(
-    State(api): State<Arc<A>>,
-    name: Result<Path<String>, PathRejection>,
-    request: Result<Json<DeviceChange>, JsonRejection>,
-) -> Result<Json<DeviceList>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_devices(&named(name)?, request).await.map(Json)
-}
-
 /// The settings
 #[utoipa::path(get, path = "/api/v1/settings", params(IfNoneMatch), responses(
     (status = 200, body = Settings, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
@@ -499,24 +364,6 @@ async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, P
 ))]
 async fn local_cluster<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalCluster>, Problem> {
     api.local_cluster().await.map(Json)
-}
-
-/// Add a device to the node behind this interface, drain one, or remove one
-#[utoipa::path(
-    post,
-    path = "/api/v1/local/devices",
-    request_body = DeviceChange,
-    responses(
-        (status = 200, body = DeviceList),
-        OfChange,
-    ),
-)]
-async fn change_local_devices<A: Api>(
-    State(api): State<Arc<A>>,
-    request: Result<Json<DeviceChange>, JsonRejection>,
-) -> Result<Json<DeviceList>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_local_devices(request).await.map(Json)
 }
 
 /// The stalls of all volumes
