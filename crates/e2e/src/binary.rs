@@ -63,7 +63,7 @@ fn find() -> Result<PathBuf> {
     let target = profile_directory
         .parent()
         .context("find the build directory")?;
-    let status = Command::new(env!("CARGO"))
+    let status = cargo()
         // As a part of the workspace, and with an example of it, it has the features that tests have. By itself it has others,
         // and everything would be compiled once more.
         .args([
@@ -85,4 +85,19 @@ fn find() -> Result<PathBuf> {
     let binary = profile_directory.join("holdfast");
     ensure!(binary.exists(), "the build has no {}", binary.display());
     Ok(binary)
+}
+
+/// Cargo, as it would be started from a shell: build scripts ask to run again when what it has told of a package is another, and
+/// everything above them is compiled once more.
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let is_of_the_package = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if is_of_the_package {
+            command.env_remove(name);
+        }
+    }
+    command
 }

@@ -2,13 +2,14 @@
 //! options are.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo;
+
 /// Runs it with these options.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<()> {
-    let status = Command::new(env!("CARGO"))
+    let status = cargo::command()
         .args(["bench", "--locked", "-p", "holdfast-e2e"])
         .args(["--bench", "peers", "--"])
         .args(options)

@@ -18,6 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::fuzz;
 
 /// Seeds that a mistake may take to be found, unless told otherwise.
@@ -253,7 +254,7 @@ impl Copy {
 
     /// Cargo, about to do something with the simulator. What is built often is built in pieces.
     fn cargo(&self, what: &str, more: &[&str]) -> Command {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = cargo::command();
         cargo
             .args([what, "--release", "--locked", "--quiet"])
             .args(["-p", "holdfast-sim"])

@@ -14,6 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo;
 use crate::metadata;
 
 /// The book's directory.
@@ -72,7 +73,7 @@ pub(crate) fn tool(root: &Path, wanted: &str) -> Result<PathBuf> {
     let program = tools.join("bin").join(name);
     if !program.exists() {
         println!("installing {wanted} into {}, once", tools.display());
-        let status = Command::new(env!("CARGO"))
+        let status = cargo::command()
             .args(["install", "--locked", "--quiet", wanted, "--root"])
             .arg(&tools)
             .current_dir(root)

@@ -11,6 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::made::LIKE_TESTS;
 use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, schemathesis, tidy};
 
@@ -33,7 +34,7 @@ const FORMAT: Step = Step {
     name: "format",
     run: |root| {
         // Only the names of the files: `cargo xtask fix` shows the rest by doing it.
-        cargo(
+        run_cargo(
             root,
             &["fmt", "--all", "--check", "--", "--files-with-diff"],
         )
@@ -58,7 +59,7 @@ const LICENCES: Step = Step {
 const LINTS: Step = Step {
     name: "lints",
     run: |root| {
-        cargo(
+        run_cargo(
             root,
             &[
                 "clippy",
@@ -75,7 +76,7 @@ const LINTS: Step = Step {
 const DOCS: Step = Step {
     name: "docs",
     run: |root| {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = cargo::command();
         command
             .args(["doc", "--workspace", "--no-deps", "--locked"])
             .env("RUSTDOCFLAGS", "-D warnings");
@@ -103,8 +104,8 @@ const TESTS: Step = Step {
     run: |root| {
         // The binaries first: end-to-end tests of one package run those of another.
         let build = ["build", "--bins", "--locked"];
-        cargo(root, &[&build[..], &LIKE_TESTS].concat())?;
-        cargo(
+        run_cargo(root, &[&build[..], &LIKE_TESTS].concat())?;
+        run_cargo(
             root,
             &[
                 "test",
@@ -117,7 +118,7 @@ const TESTS: Step = Step {
                 "--locked",
             ],
         )?;
-        cargo(root, &["test", "--workspace", "--doc", "--locked"])
+        run_cargo(root, &["test", "--workspace", "--doc", "--locked"])
     },
 };
 const BROWSER: Step = Step {
@@ -195,13 +196,13 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
 
 /// Does what a machine can do about findings: formats the code, writes the interface's document and the reference.
 pub(crate) fn fix(root: &Path) -> Result<()> {
-    cargo(root, &["fmt", "--all"])?;
+    run_cargo(root, &["fmt", "--all"])?;
     openapi::write(root)?;
     reference::write(root)
 }
 
 fn simulate(root: &Path) -> Result<()> {
-    cargo(root, &[&["test"], &CHECKED[..]].concat())?;
+    run_cargo(root, &[&["test"], &CHECKED[..]].concat())?;
     let fresh = fresh_seed()?;
     let ranges = [
         format!("0..{SEEDS_FIXED}"),
@@ -209,7 +210,7 @@ fn simulate(root: &Path) -> Result<()> {
     ];
     for range in ranges {
         let seeds = ["--", "--seeds", &range];
-        cargo(root, &[&["run", "--quiet"], &CHECKED[..], &seeds].concat())?;
+        run_cargo(root, &[&["run", "--quiet"], &CHECKED[..], &seeds].concat())?;
     }
     Ok(())
 }
@@ -224,8 +225,8 @@ fn fresh_seed() -> Result<u64> {
     Ok(seed)
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
+fn run_cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    let mut command = cargo::command();
     command.args(arguments);
     finish(root, command)
 }
@@ -253,6 +254,6 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_an_error() {
-        assert!(cargo(&crate::root(), &["no-such-subcommand"]).is_err());
+        assert!(run_cargo(&crate::root(), &["no-such-subcommand"]).is_err());
     }
 }

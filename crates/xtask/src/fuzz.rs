@@ -20,6 +20,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::made::Program;
 use crate::metadata;
 
@@ -146,7 +147,7 @@ impl Place {
         tool: impl Fn(&[&str]) -> Result<String>,
     ) -> Result<Self> {
         let host = host()?;
-        let built = Command::new(env!("CARGO"))
+        let built = cargo::command()
             .args(["build", "--locked", "--quiet", "--package", "holdfast-fuzz"])
             .args(["--bin", "libfuzzer", "--features", "libfuzzer"])
             .args(["--profile", "checked", "--target", &host, "--target-dir"])

@@ -9,10 +9,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::metadata::{self, Package};
 
 /// Licences that ask for no more than a notice. Nothing of the GPL family; MPL-2.0 by exception.
@@ -66,13 +66,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Runs `cargo deny`, if there is one.
 fn deny(root: &Path) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo::command();
     let found = command.args(["deny", "--version"]).output();
     if !found.is_ok_and(|output| output.status.success()) {
         println!("licences: cargo deny is not installed, and did not run");
         return Ok(());
     }
-    let status = Command::new(env!("CARGO"))
+    let status = cargo::command()
         .args(["deny", "--offline", "--locked", "check"])
         .args(["licenses", "bans", "sources"])
         .current_dir(root)

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo;
 use crate::metadata;
 
 /// Has cargo give everything the features that it has for tests: with an example those of dev-dependencies are among them.
@@ -29,7 +30,7 @@ impl Program {
             Self::Bin(name) => ("--bin", name, "debug"),
             Self::Example(name) => ("--example", name, "debug/examples"),
         };
-        let status = Command::new(env!("CARGO"))
+        let status = cargo::command()
             .args(["build", "--quiet", "--locked"])
             .args(LIKE_TESTS)
             .args([kind, name])

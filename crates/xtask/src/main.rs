@@ -14,6 +14,7 @@ use std::process::ExitCode;
 mod bench;
 mod bite;
 mod book;
+mod cargo;
 mod ci;
 mod console;
 mod etcd;

@@ -3,10 +3,11 @@
 //! It refuses to read manifests itself: cargo's reading of them is the one that counts.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+
+use crate::cargo;
 
 /// One package: ours if it has no `source`.
 #[derive(Clone, Debug, Deserialize)]
@@ -56,7 +57,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<Package>> {
 }
 
 fn query(root: &Path, arguments: &[&str]) -> Result<Metadata> {
-    let output = Command::new(env!("CARGO"))
+    let output = cargo::command()
         .args(["metadata", "--format-version", "1"])
         .args(arguments)
         .current_dir(root)

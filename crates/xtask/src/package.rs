@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::{book, metadata};
 
 mod clean;
@@ -51,7 +52,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 fn make(root: &Path) -> Result<PathBuf> {
     let target = metadata::target_directory(root)?;
     let tool = book::tool(root, CARGO_DEB)?;
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = cargo::command();
     build.args(["build", "--release", "--locked", "-p", "holdfast"]);
     succeed(build.current_dir(root))?;
     let program = target.join("release/holdfast");

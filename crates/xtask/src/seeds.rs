@@ -12,6 +12,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::cargo;
+
 /// The record, from the root.
 const RECORD: &str = "docs/simulation-runs.md";
 /// Seeds to run, unless told otherwise: as many as a change in the engine asks for.
@@ -58,7 +60,7 @@ fn simulate(
 ) -> Result<Value> {
     let profile = wanted.profile;
     let kept = root.join(format!("target/seeds-{profile}-{commit}-{}", seeds.start));
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = cargo::command();
     cargo
         .args(["run", "--quiet", "--release", "--locked"])
         .args(["-p", "holdfast-sim", "--", "--json", "--progress"])

@@ -10,13 +10,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Finding, Place, for_seconds};
 use crate::bite::{self, Bug};
+use crate::cargo;
 
 /// Mistakes that the fuzzer finds.
 pub(crate) const BUGS: &str = "crates/fuzz/bugs";
@@ -66,7 +66,7 @@ fn must_be_sound(copy: &bite::Copy, bugs: &[Bug]) -> Result<()> {
 
 fn place(copy: &bite::Copy) -> Result<Place> {
     Place::build(&copy.tree, copy.target.join("fuzz"), |arguments| {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = cargo::command();
         cargo
             .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz", "--"])
             .args(arguments)
