@@ -17,6 +17,7 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
   },
-  server: { proxy: { '/api': api, '/metrics': api } },
+  // What hosts are set up with is beside the console, in `dist`.
+  server: { proxy: { '/api': api, '/metrics': api }, fs: { allow: ['..'] } },
   test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'], css: false },
 });

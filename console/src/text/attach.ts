@@ -1,4 +1,9 @@
 /** How hosts of each kind get at a volume. The values are explained in docs/hosts.md. */
+import iscsid from '../../../dist/hosts/iscsid.conf?raw';
+import multipath from '../../../dist/hosts/multipath.conf?raw';
+
+/** By what it is seen that a host has the values already: the file's first words. */
+const IN_ISCSID = 'Sessions to Holdfast';
 
 export type Attach = {
   target: string;
@@ -34,15 +39,17 @@ export function recipes({ target, lun, portals }: Attach): Recipe[] {
 function linux(target: string, first: string): Recipe {
   return {
     host: 'Linux',
-    needs: 'open-iscsi and multipath-tools. The two files are in dist/hosts of the source tree.',
+    needs: 'root, open-iscsi and multipath-tools.',
     steps: [
       {
         says: 'Once on each host: the values that make it go on without a node.',
         commands: lines([
           'apt-get install open-iscsi multipath-tools',
-          'cat dist/hosts/iscsid.conf >>/etc/iscsi/iscsid.conf',
+          `grep -q '${IN_ISCSID}' /etc/iscsi/iscsid.conf || cat >>/etc/iscsi/iscsid.conf <<'END'`,
+          `${iscsid.trimEnd()}\nEND`,
           'mkdir -p /etc/multipath/conf.d',
-          'cp dist/hosts/multipath.conf /etc/multipath/conf.d/holdfast.conf',
+          "cat >/etc/multipath/conf.d/holdfast.conf <<'END'",
+          `${multipath.trimEnd()}\nEND`,
           'systemctl restart iscsid multipathd',
         ]),
       },

@@ -34,6 +34,7 @@ const MADE_FROM: &[&str] = &[
     "console/src",
     "console/theme-css.ts",
     "console/vite.config.ts",
+    "dist/hosts",
 ];
 /// What is made there by the build itself.
 const MADE: &str = "schema.d.ts";
