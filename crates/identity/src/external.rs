@@ -3,7 +3,8 @@
 //! Invariants:
 //! - nobody in it is one of the users: what is shown of a name begins with `oidc:`, which no user's name can;
 //! - somebody is who the provider says for good, by issuer and subject: a name is what people read, and no more;
-//! - a session ends [`SESSION_LIFETIME`] after its login; what its holder may is what the provider said then;
+//! - a session ends [`SESSION_LIFETIME`] after its login; what its holder may, and is called, is what the provider said at the last
+//!   login of that one, wherever that was;
 //! - there are so many of one, and in all; another one ends the oldest.
 //!
 //! It is a document of its own so that a version that does not know it lets nobody in by it, and reads what it knows.
@@ -137,7 +138,7 @@ impl Default for ExternalRecord {
 }
 
 impl ExternalRecord {
-    /// Begins one, and lets go of those that have ended.
+    /// Begins one, and lets go of those that have ended. What the provider says now is so of all sessions of that one.
     pub fn begin(
         &mut self,
         drawn: &Drawn,
@@ -146,6 +147,11 @@ impl ExternalRecord {
         now_ms: u64,
     ) -> &ExternalSession {
         self.sessions.retain(|session| now_ms < session.expires_ms);
+        let earlier = self.sessions.iter_mut().filter(|it| it.user.is(&user));
+        for session in earlier {
+            session.role = role;
+            session.user.name.clone_from(&user.name);
+        }
         let of_user = |session: &ExternalSession| session.user.is(&user);
         while self.sessions.iter().filter(|it| of_user(it)).count() >= SESSIONS_PER_USER_MAX {
             let oldest = self.sessions.iter().position(of_user);
@@ -180,13 +186,20 @@ impl ExternalRecord {
         self.sessions.len() < before
     }
 
-    /// Ends those of everybody who is shown so; whether there were some.
-    pub fn end_of(&mut self, shown: &str) -> bool {
+    /// Ends all of somebody who has no role any more; whether there were some.
+    pub fn end_of(&mut self, user: &ExternalUser) -> bool {
         let before = self.sessions.len();
-        let name = shown.strip_prefix(PREFIX);
-        self.sessions
-            .retain(|session| Some(&*session.user.name) != name);
+        self.sessions.retain(|session| !session.user.is(user));
         self.sessions.len() < before
+    }
+
+    /// Everybody who is shown so and has a session.
+    #[must_use]
+    pub fn shown_so(&self, shown: &str) -> Vec<ExternalUser> {
+        let name = shown.strip_prefix(PREFIX);
+        let sessions = self.sessions.iter();
+        let named = sessions.filter(|session| Some(&*session.user.name) == name);
+        named.map(|session| session.user.clone()).collect()
     }
 
     /// Whether somebody who is shown so has one.
@@ -205,14 +218,21 @@ impl ExternalRecord {
 }
 
 impl AccountsRecord {
-    /// Removes the tokens that were made by everybody who is shown so; whether there were some.
-    pub fn revoke_tokens_of(&mut self, shown: &str) -> bool {
+    /// Removes the tokens that were made by everybody who was shown so, and those that these users made, whatever they were called
+    /// then; whether there were some.
+    pub fn revoke_tokens_of(&mut self, shown: &str, users: &[ExternalUser]) -> bool {
         let before = self.tokens.len();
         if shown.starts_with(PREFIX) {
             // No name has a space or a bracket.
             let maker = format!("user {shown} (");
-            self.tokens
-                .retain(|token| !token.created_by.starts_with(&maker));
+            let any = format!("user {PREFIX}");
+            let is_of_them = |by: &str| {
+                let mut subjects = users.iter().map(|user| format!(" ({})", user.subject));
+                by.starts_with(&any) && subjects.any(|subject| by.ends_with(&subject))
+            };
+            self.tokens.retain(|token| {
+                !token.created_by.starts_with(&maker) && !is_of_them(&token.created_by)
+            });
         }
         self.tokens.len() < before
     }
@@ -290,11 +310,32 @@ mod tests {
         // It is no session of a user's, whatever that one is called.
         let (sessions, accounts) = (SessionsRecord::default(), AccountsRecord::default());
         assert_eq!(sessions.caller_of(&accounts, shown(&one), 21), None);
-        assert!(!record.end_of("ada"), "that would be a user's name");
-        assert!(record.end_of("oidc:ada"));
+        assert_eq!(record.shown_so("ada"), [], "that would be a user's name");
+        assert_eq!(record.shown_so("oidc:ada"), [user("7", "ada")]);
+        assert!(record.end_of(&user("7", "whatever")));
+        assert!(!record.end_of(&user("7", "ada")));
         assert_eq!(record.caller_of(shown(&one), 21), None);
         assert!(record.end(&other.id));
         assert!(!record.end(&other.id));
+    }
+
+    #[test]
+    fn what_the_provider_says_last_is_so_of_all_sessions() {
+        let mut record = ExternalRecord::default();
+        let (one, other) = (drawn(1), drawn(2));
+        record.begin(&one, user("7", "ada"), Role::Administrator, 20);
+        record.begin(&other, user("8", "bob"), Role::Operator, 20);
+        record.begin(&drawn(3), user("7", "eve"), Role::Viewer, 30);
+        let first = record.caller_of(shown(&one), 31).unwrap();
+        assert_eq!(
+            (first.role, &*first.who.to_string()),
+            (Role::Viewer, "user oidc:eve (7)")
+        );
+        assert_eq!(
+            record.caller_of(shown(&other), 31).unwrap().role,
+            Role::Operator
+        );
+        assert_eq!(record.shown_so("oidc:eve").len(), 2);
     }
 
     #[test]
@@ -315,11 +356,14 @@ mod tests {
         make(1, &maker("ada"), TOKEN_LIFETIME_MAX_EXTERNAL).unwrap();
         make(2, &maker("adam"), TOKEN_LIFETIME_MAX_EXTERNAL).unwrap();
         make(3, &Caller::node(1), longer).unwrap();
-        assert!(!accounts.revoke_tokens_of("node 1"));
-        assert!(!accounts.revoke_tokens_of("ada"));
-        assert!(accounts.revoke_tokens_of("oidc:ada"));
-        assert!(!accounts.revoke_tokens_of("oidc:ada"));
+        assert!(!accounts.revoke_tokens_of("node 1", &[]));
+        assert!(!accounts.revoke_tokens_of("ada", &[]));
+        assert!(accounts.revoke_tokens_of("oidc:ada", &[]));
+        assert!(!accounts.revoke_tokens_of("oidc:ada", &[user("8", "ada")]));
         assert_eq!(accounts.tokens.len(), 2);
+        // Who has another name now made that one all the same.
+        assert!(accounts.revoke_tokens_of("oidc:eve", &[user("7", "eve")]));
+        assert_eq!(accounts.tokens.len(), 1);
     }
 
     #[test]

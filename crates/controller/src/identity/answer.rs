@@ -232,8 +232,11 @@ impl Identities for Accounts {
     fn remove_user<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
             self.change_known(|known| {
-                let had_logins = known.external.end_of(name);
-                if known.accounts.revoke_tokens_of(name) || had_logins {
+                let users = known.external.shown_so(name);
+                for user in &users {
+                    known.external.end_of(user);
+                }
+                if known.accounts.revoke_tokens_of(name, &users) || !users.is_empty() {
                     return Ok(());
                 }
                 known.accounts.remove_user(name)?;

@@ -48,16 +48,14 @@ impl Accounts {
         };
         let issuer = &provider.settings().issuer;
         let ended = provider.end(returned, SystemTime::now()).await;
-        let person = ended.map_err(|error| match &error {
-            LoginError::NoRole { subject, name } => {
-                let user = ExternalUser::new(issuer, subject, name);
-                let who = user.map(|user| format!("user {user} ({})", user.subject()));
-                tracing::info!(?who, "a login by OIDC: {error}");
-                let fault = LoginFault::NoRole;
-                LoginRefused { fault, who }
+        let person = match ended {
+            Ok(person) => person,
+            Err(LoginError::NoRole { subject, name }) => {
+                let user = ExternalUser::new(issuer, &subject, &name);
+                return Err(self.without_role(user).await);
             }
-            error => judge(error),
-        })?;
+            Err(error) => return Err(judge(&error)),
+        };
         let Person {
             subject,
             name,
@@ -80,6 +78,32 @@ impl Accounts {
             caller: begun.map_err(unavailable)?,
             secret: drawn.text,
         })
+    }
+
+    /// The provider knows that one, and gives no role: what earlier logins began ends.
+    async fn without_role(&self, user: Option<ExternalUser>) -> LoginRefused {
+        let who = user
+            .as_ref()
+            .map(|user| format!("user {user} ({})", user.subject()));
+        tracing::info!(
+            ?who,
+            "a login by OIDC: the provider gives this one no role here"
+        );
+        if let Some(user) = user {
+            let ended = self
+                .change_known(|known| {
+                    known.external.end_of(&user);
+                    Ok(())
+                })
+                .await;
+            if let Err(problem) = ended {
+                tracing::warn!(%problem, "end the sessions of {user}, who has no role any more");
+            }
+        }
+        LoginRefused {
+            fault: LoginFault::NoRole,
+            who,
+        }
     }
 
     fn trusted(&self) -> Result<&Provider, LoginFault> {
@@ -109,23 +133,24 @@ fn judge(error: &LoginError) -> LoginRefused {
     fault.into()
 }
 
-/// Those who have sessions, by what they are called.
+/// Those who have sessions, in the order of what they are called: two may be called the same.
 pub(super) fn external_users(record: &ExternalRecord, now_ms: u64) -> Vec<User> {
-    let mut users: BTreeMap<String, User> = BTreeMap::new();
+    let mut users: BTreeMap<(String, String, String), User> = BTreeMap::new();
     for session in record.live(now_ms) {
         let name = session.user.to_string();
-        let user = users.entry(name.clone()).or_insert_with(|| User {
+        let (issuer, subject) = (session.user.issuer(), session.user.subject());
+        let place = (name.clone(), issuer.to_owned(), subject.to_owned());
+        let user = users.entry(place).or_insert_with(|| User {
             name,
             role: session.role,
             disabled: false,
             created_ms: session.began_ms,
             password_changed_ms: 0,
             sessions: 0,
-            issuer: Some(session.user.issuer().to_owned()),
-            subject: Some(session.user.subject().to_owned()),
+            issuer: Some(issuer.to_owned()),
+            subject: Some(subject.to_owned()),
         });
         user.sessions += 1;
-        user.role = session.role;
     }
     users.into_values().collect()
 }
