@@ -5,6 +5,8 @@
 //! - each entry is on stable storage before the next one is written;
 //! - the file has a bound, and one before it stays; what does not fit between the thread and whoever is answered is told in
 //!   the process's own log, and not lost in silence;
+//! - what was refused takes half of the places of those that wait, at most: whoever may do nothing, and asks all the time, takes none
+//!   from what is done. How many were left out so is told in the process's own log;
 //! - from when on an entry could not be written until one is, the log says so ([`AuditLog::is_writing`]): then nothing is to be
 //!   done that would have to be in it. Each further entry is tried.
 
@@ -13,7 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -26,6 +28,10 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Entries that may wait to be written.
 const WAITING_MAX: usize = 1024;
+/// Those among them that tell of what was refused, or failed.
+const WAITING_REFUSED_MAX: usize = WAITING_MAX / 2;
+/// The lowest status of what was not done (RFC 9110, section 15).
+const NOT_DONE: u16 = 400;
 /// The log in a node's directory.
 pub const AUDIT_FILE: &str = "audit.log";
 
@@ -37,7 +43,17 @@ type Newest = Arc<Mutex<VecDeque<AuditEntry>>>;
 pub struct AuditLog {
     newest: Newest,
     to_file: SyncSender<AuditEntry>,
-    is_writing: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+/// What the thread and those who put entries down know of each other.
+#[derive(Debug, Default)]
+struct State {
+    is_writing: AtomicBool,
+    /// Entries that wait to be written.
+    waiting: AtomicUsize,
+    /// Those that were left out since that was last told.
+    left_out: AtomicU64,
 }
 
 impl AuditLog {
@@ -65,32 +81,40 @@ impl AuditLog {
                 path.display()
             );
         }
-        let is_writing = Arc::new(AtomicBool::new(opened.is_ok()));
-        let tells = Arc::clone(&is_writing);
+        let state = Arc::new(State::default());
+        state.is_writing.store(opened.is_ok(), Ordering::Relaxed);
+        let tells = Arc::clone(&state);
         let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
         let builder = thread::Builder::new().name("audit".into());
         builder.spawn(move || writer.run(&entries, &tells))?;
         Ok(Self {
             newest,
             to_file,
-            is_writing,
+            state,
         })
     }
 
     /// Whether the last entry was written, or the file could be opened since there was none.
     pub(crate) fn is_writing(&self) -> bool {
-        self.is_writing.load(Ordering::Relaxed)
+        self.state.is_writing.load(Ordering::Relaxed)
     }
 
     /// Puts an entry down. Waits for nothing.
     pub(crate) fn note(&self, entry: AuditEntry) {
+        let waiting = self.state.waiting.load(Ordering::Relaxed);
+        if entry.status >= NOT_DONE && waiting >= WAITING_REFUSED_MAX {
+            self.state.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         {
             let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
             keep(&mut newest, entry.clone());
         }
+        self.state.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.to_file.try_send(entry);
         if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) = sent {
-            self.is_writing.store(false, Ordering::Relaxed);
+            self.state.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.state.is_writing.store(false, Ordering::Relaxed);
             tracing::error!(
                 who = entry.who,
                 method = entry.method,
@@ -175,10 +199,20 @@ impl Writer {
         Ok(self.file.insert(file))
     }
 
-    fn run(mut self, entries: &Receiver<AuditEntry>, is_writing: &AtomicBool) {
+    fn run(mut self, entries: &Receiver<AuditEntry>, state: &State) {
         while let Ok(entry) = entries.recv() {
             let written = self.write(&entry);
-            is_writing.store(written.is_ok(), Ordering::Relaxed);
+            state.is_writing.store(written.is_ok(), Ordering::Relaxed);
+            if state.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+                let count = state.left_out.swap(0, Ordering::Relaxed);
+                if count > 0 {
+                    tracing::warn!(
+                        count,
+                        "requests were refused faster than {} takes it: these are not in it",
+                        self.path.display()
+                    );
+                }
+            }
             if let Err(error) = written {
                 // What was written of it, and where, is seen when it is opened anew.
                 self.file = None;
@@ -234,6 +268,31 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(10), "{}", lines(path));
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn what_is_refused_takes_no_place_from_what_is_done() {
+        let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
+        let log = AuditLog {
+            newest: Newest::default(),
+            to_file,
+            state: Arc::new(State::default()),
+        };
+        log.state.is_writing.store(true, Ordering::Relaxed);
+        for at in 0..2 * WAITING_MAX as u64 {
+            log.note(AuditEntry {
+                status: 403,
+                ..entry(at)
+            });
+        }
+        assert!(log.is_writing());
+        for at in 0..WAITING_REFUSED_MAX as u64 {
+            log.note(entry(at));
+        }
+        assert!(log.is_writing(), "all of it has a place");
+        let left_out = log.state.left_out.load(Ordering::Relaxed);
+        assert_eq!(left_out as usize, 2 * WAITING_MAX - WAITING_REFUSED_MAX);
+        assert_eq!(entries.try_iter().count(), WAITING_MAX);
     }
 
     #[test]
