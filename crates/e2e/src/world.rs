@@ -24,6 +24,8 @@ use crate::demo::ONE_AT_A_TIME;
 
 /// Tells the program that it is inside.
 const INSIDE: &str = "HOLDFAST_E2E_INSIDE";
+/// Names the file by which the inside says that it did what it is for.
+const RAN: &str = "HOLDFAST_E2E_RAN";
 /// What [`enter`] and what is done inside call.
 const PROGRAMS: [&str; 6] = ["setpriv", "unshare", "mount", "ip", "tc", "etcd"];
 
@@ -59,9 +61,14 @@ pub fn is_inside() -> bool {
 /// # Errors
 /// It cannot be started.
 pub fn enter(arguments: &[OsString]) -> Result<ExitStatus> {
+    command(arguments)?.status().context("start unshare")
+}
+
+fn command(arguments: &[OsString]) -> Result<Command> {
     ensure!(!is_inside(), "this is the inside");
     let this = std::env::current_exe().context("find this program")?;
-    Command::new("setpriv")
+    let mut command = Command::new("setpriv");
+    command
         .args(["--pdeathsig", "KILL", "unshare", "--kill-child=KILL"])
         .args(["--net", "--mount", "--pid", "--fork", "--mount-proc"])
         .arg(this)
@@ -70,19 +77,20 @@ pub fn enter(arguments: &[OsString]) -> Result<ExitStatus> {
         .env("PATH", path())
         // Inside there is no network to build anything with.
         .env("HOLDFAST_BIN", binary::holdfast()?)
-        .stdin(Stdio::null())
-        .status()
-        .context("start unshare")
+        .stdin(Stdio::null());
+    Ok(command)
 }
 
-/// Runs the body of the test of this name in a world of its own. Where there can be none, it says aloud that
-/// the test did not run, and why.
+/// Runs the body of the test of this name, modules and all, in a world of its own. Where there can be none, it says aloud that the
+/// test did not run, and why.
 ///
 /// # Panics
-/// If the test fails, or leaves something outside.
+/// If the test fails, does not run at all, or leaves something outside.
 pub fn test(name: &str, body: impl FnOnce()) {
     if is_inside() {
         body();
+        let ran = std::env::var_os(RAN).expect("whoever is outside wants to know");
+        fs::write(ran, "").expect("tell the outside that it ran");
         return;
     }
     if let Some(reason) = missing() {
@@ -95,9 +103,15 @@ pub fn test(name: &str, body: impl FnOnce()) {
     let turn = ONE_AT_A_TIME.lock();
     let _turn = turn.unwrap_or_else(PoisonError::into_inner);
     let before = seen_outside().expect("look at the network");
+    let folder = tempfile::tempdir().expect("a place for what the inside says");
+    let ran = folder.path().join("ran");
     let arguments = ["--exact", name, "--nocapture"].map(OsString::from);
-    let status = enter(&arguments).expect("enter a world of its own");
+    let mut inside = command(&arguments).expect("find the way into a world of its own");
+    let status = inside.env(RAN, &ran).status();
+    let status = status.expect("enter a world of its own");
     assert!(status.success(), "{name} ended with {status}");
+    // Of a name that is no test's the harness runs nothing, and is content.
+    assert!(ran.exists(), "{name} was not run");
     let after = seen_outside().expect("look at the network");
     assert_eq!(after, before, "a world leaves nothing outside");
 }

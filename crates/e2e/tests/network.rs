@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn what_is_cut_is_cut_and_nothing_else() {
-    test_on_network("what_is_cut_is_cut_and_nothing_else", |machines| {
+    test_on_network("network::what_is_cut_is_cut_and_nothing_else", |machines| {
         machines.wait_for_nodes(0, MACHINES)?;
         let [one, two, three] = [0, 1, 2].map(Party::Machine);
         let all_but = |cut: &[(Party, Party)]| check_reach(machines, cut);

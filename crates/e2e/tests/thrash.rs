@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn whatever_happens_nothing_is_lost_and_all_is_well_again() {
     test_on_network(
-        "whatever_happens_nothing_is_lost_and_all_is_well_again",
+        "thrash::whatever_happens_nothing_is_lost_and_all_is_well_again",
         |machines| thrash(machines, SEED, THRASHED, &[]),
     );
 }
@@ -42,7 +42,7 @@ fn episode(actions: Vec<Action>) -> std::iter::Once<Episode> {
 
 #[test]
 fn what_stays_away_is_found() {
-    test_on_network("what_stays_away_is_found", |machines| {
+    test_on_network("thrash::what_stays_away_is_found", |machines| {
         let limits = Limits {
             protected_within: Duration::from_secs(8),
             ..Limits::default()
@@ -58,7 +58,7 @@ fn what_stays_away_is_found() {
 
 #[test]
 fn what_is_wrong_is_found() {
-    test_on_network("what_is_wrong_is_found", |machines| {
+    test_on_network("thrash::what_is_wrong_is_found", |machines| {
         let (api, portals) = (machines.api(0), machines.portals());
         let stranger = std::thread::spawn(move || write_as_a_stranger(&api, portals));
         let wait = Action::Wait(WITH_STRANGER);

@@ -57,7 +57,7 @@ fn run_and_kill(folder: &Path, lifetime: Duration) -> ([u64; 4], u64) {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "writes_until_it_is_killed",
+            "power::writes_until_it_is_killed",
             "--ignored",
             "--nocapture",
         ])

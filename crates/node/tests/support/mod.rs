@@ -1,6 +1,6 @@
 //! A cluster of real processes on this machine, its metadata in the test's own process.
 //!
-//! A node is this test's own program, started again: the test `a_node` runs one if it is told
+//! A node is this test's own program, started again: the test `daemon::a_node` runs one if it is told
 //! where its configuration is.
 
 use std::fs;
@@ -237,7 +237,7 @@ impl Node {
         let path = folder.join(format!("{}.toml", config.name));
         fs::write(&path, config.to_toml()).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_node", "--nocapture", "--quiet"])
+            .args(["--exact", "daemon::a_node", "--nocapture", "--quiet"])
             .env(CONFIG_VARIABLE, &path)
             .stdout(Stdio::null())
             .spawn()
