@@ -233,7 +233,7 @@ pub(super) async fn change_user(
 
 /// Remove a user
 ///
-/// Tokens that this user made hold on.
+/// Sessions and tokens of this user end with it.
 #[utoipa::path(
     delete,
     path = "/api/v1/users/{name}",

@@ -199,7 +199,8 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         default: (1, 1, 10),
         title: "A node is lost",
         meaning: "A node does not answer, or nothing that it holds can be relied on. What it held has a copy less until it is back, or that is made anew elsewhere.",
-        action: "Start it, or see to its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
+        action: "On its machine: `systemctl start holdfast-node`, and if it does not stay up, `journalctl -u holdfast-node`; \
+                 where that does not answer either, see to the machine and its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
     },
     AlarmText {
         code: "device-lost",

@@ -78,7 +78,12 @@ pub(crate) async fn run(
                 AlarmChoice::Raised
             };
             let list = client.alarms(which).await?;
-            output.result(&list, || listed(&list.alarms))
+            output.result(&list, || listed(&list.alarms))?;
+            if !list.alarms.is_empty() {
+                output
+                    .talk("note: `holdfast alarm show ALARM` tells what one means, and what to do");
+            }
+            Ok(())
         }
         AlarmCommand::Show { id } => {
             let list = client.alarms(AlarmChoice::All).await?;

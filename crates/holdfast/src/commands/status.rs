@@ -200,7 +200,7 @@ fn text(status: &Status) -> String {
         (false, false) => "",
     };
     text.push_str(&format!(
-        "\npool     {}{some}: {} used, {} free; all volumes with their copies may fill {}\n",
+        "\npool     {}{some}: {} used, {} free; {} promised to all volumes with their copies\n",
         bytes(pool.bytes),
         bytes(pool.used_bytes),
         bytes(pool.free_bytes()),

@@ -55,7 +55,7 @@ pub(crate) enum UserCommand {
         /// The user's name
         name: UserName,
     },
-    /// Remove a user; tokens that this user made hold on
+    /// Remove a user, with the sessions and the tokens of that one
     Remove {
         /// The user's name; `oidc:NAME` ends logins and tokens of somebody whom a provider of identities knows
         name: String,
