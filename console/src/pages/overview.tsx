@@ -112,10 +112,12 @@ function Headline({ status }: { status: Status }) {
 /** What is left, in short. */
 function protectionNote(protection: Status['protection']): string {
   if (!protection || protection.protected) return 'every volume has all its copies';
-  const lacking = `${plural(protection.slices, 'slice')} without a copy`;
+  const lacking = `${plural(protection.slices, 'slice')} ${protection.slices === 1 ? 'lacks' : 'lack'} copies`;
   const { bytes: left, bytes_per_second: rate } = protection.work;
   if (left === 0) return lacking;
-  return rate > 0 ? `${bytes(left)} left at ${bytesPerSecond(rate)}` : `${lacking}, ${bytes(left)}`;
+  return rate > 0
+    ? `${bytes(left)} left at ${bytesPerSecond(rate)}`
+    : `${lacking}; ${bytes(left)} to copy`;
 }
 
 /** What hosts do at present. */

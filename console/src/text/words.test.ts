@@ -68,9 +68,11 @@ test('no time is promised while something is waited for', () => {
     work: { ...work, seconds_left: 5 },
     waits_for: [{ what: 'n3 to come back', seconds_left: 3600 }],
   };
+  const never = { ...waiting, waits_for: [...waiting.waits_for, { what: 'room' }] };
+  expect(untilProtected(never).text).toBe('not by itself');
   expect(untilProtected(waiting)).toEqual({
     tone: 'warn',
-    text: 'not by itself',
+    text: 'waits, 60 min at most',
     waits: ['n3 to come back, in 60 min'],
   });
   const going: Protection = { ...waiting, waits_for: [] };

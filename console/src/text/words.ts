@@ -46,7 +46,7 @@ export const POLICIES: Record<Policy, PolicyWords> = {
     copies: 1,
     survives: 'No failure. With the node or its disk the data is gone.',
     costs: 'Each byte takes one byte.',
-    goesOn: 'It stands still while its node is down.',
+    goesOn: 'Only while its node is up.',
   },
   mirror2: {
     title: 'Two copies',
@@ -198,7 +198,13 @@ export function untilProtected(protection: Protection): {
 } {
   if (protection.protected) return { tone: 'good', text: 'now', waits: [] };
   const waits = protection.waits_for.map(waitSentence);
-  if (waits.length > 0) return { tone: 'warn', text: 'not by itself', waits };
+  if (waits.length > 0) {
+    const times = protection.waits_for.map((wait) => wait.seconds_left);
+    // What goes on in any case after a time does so without a person.
+    const longest = times.every((time) => time != null) ? Math.max(...times) : null;
+    const text = longest === null ? 'not by itself' : `waits, ${span(longest)} at most`;
+    return { tone: 'warn', text, waits };
+  }
   const left = protection.work.seconds_left;
   if (left == null) return { tone: 'warn', text: 'not known yet', waits };
   return { tone: 'warn', text: left < 1 ? 'in a moment' : `in ${span(left)}`, waits };
