@@ -1,11 +1,16 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { ask, client } from '../api/client';
+import { ask, client, Problem, unknown } from '../api/client';
 import { loginQuery, queryClient, useChange } from '../api/queries';
 import { Failure, Sign } from '../parts/basic';
 import { useTitle } from '../router';
 import { loginFault, rememberPlace } from '../text/login';
+
+/** Here the one who asks has just said who it is: it is the login that failed. */
+function refused({ detail, status }: Problem): Problem {
+  return new Problem({ title: 'login failed', detail, status });
+}
 
 /** Nobody is known: before anything else, who it is. The page that was wanted comes after it. */
 export function LoginPage({ ended }: { ended: boolean }) {
@@ -19,7 +24,9 @@ export function LoginPage({ ended }: { ended: boolean }) {
     if (fault) window.history.replaceState(null, '', window.location.pathname);
   }, [fault]);
   const login = useChange((body: { name: string; password: string }) =>
-    ask(client.POST('/api/v1/session', { body })),
+    ask(client.POST('/api/v1/session', { body })).catch((error) => {
+      throw unknown(error) ? refused(error) : error;
+    }),
   );
   return (
     <main className="login" id="page">
@@ -76,7 +83,9 @@ export function LoginPage({ ended }: { ended: boolean }) {
           </Button>
         ) : null}
         <p className="note">
-          The first user is made on a node's machine, as root: <code>holdfast user create</code>
+          No user yet? The first is made on a node's machine, as root:{' '}
+          <code>holdfast user create</code>. A demo's password is in the file{' '}
+          <code>admin-password</code> of its directory.
         </p>
       </form>
     </main>
