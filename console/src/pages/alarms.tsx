@@ -10,7 +10,7 @@ import { Events } from '../parts/events';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
-import { limit, limitOf, placeOf, readLimit } from '../text/alarms';
+import { clearOf, limit, limitOf, placeOf, readLimit } from '../text/alarms';
 import { moment, parseSpan, span } from '../text/units';
 import { Receivers } from './receivers';
 
@@ -224,7 +224,7 @@ function kindColumns(change: ((kind: AlarmKind) => void) | null): Column<AlarmKi
       tip: 'A better value than this ends it',
       spare: true,
       by: (one) => one.threshold.clear,
-      cell: (one) => limitOf(one, one.threshold.clear),
+      cell: (one) => clearOf(one),
     },
     {
       id: 'hold',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AlarmKind } from '../api/types';
-import { limit, limitOf, placeOf, readLimit } from './alarms';
+import { clearOf, limit, limitOf, placeOf, readLimit } from './alarms';
 
 test('what an alarm is about has a page if it is a node or a volume', () => {
   expect(placeOf('node n1')).toEqual(['nodes', 'n1']);
@@ -15,6 +15,7 @@ test('limits are told with their unit and read as numbers', () => {
   expect(limitOf(kind, 85)).toBe('85 %');
   expect(limit(kind, 85)).toBe('85');
   expect(limitOf({ unit: 'state' } as AlarmKind, 1)).toBe('if it is so');
+  expect(clearOf({ unit: 'state' } as AlarmKind)).toBe('if it is not');
   expect(readLimit(' 85 ')).toBe(85);
   for (const wrong of ['', '-1', '8.5', '85 %', '9999999999']) expect(readLimit(wrong)).toBeNull();
 });

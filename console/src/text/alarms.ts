@@ -19,6 +19,11 @@ export function limit(kind: AlarmKind, value: number): string {
   return kind.unit === 'state' ? '' : String(value);
 }
 
+/** When an alarm of this kind is over, in words. */
+export function clearOf(kind: AlarmKind): string {
+  return kind.unit === 'state' ? 'if it is not' : limitOf(kind, kind.threshold.clear);
+}
+
 /** A limit in words. */
 export function limitOf(kind: AlarmKind, value: number): string {
   return kind.unit === 'state' ? 'if it is so' : `${value} ${UNITS[kind.unit] ?? ''}`.trim();
