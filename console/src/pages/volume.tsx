@@ -199,7 +199,12 @@ function Findings({ name }: { name: string }) {
           />
           <div>
             {finding.what}
-            {finding.indexes ? <span className="dim"> (slices {finding.indexes})</span> : null}
+            {finding.indexes ? (
+              <span className="dim">
+                {' '}
+                ({/^\d+$/.test(finding.indexes) ? 'slice' : 'slices'} {finding.indexes})
+              </span>
+            ) : null}
             <FindingDetails finding={finding} />
           </div>
         </li>
