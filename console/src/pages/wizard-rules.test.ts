@@ -19,7 +19,10 @@ test('what is good is let through', () => {
 });
 
 test('what the API would refuse is refused where it is typed', () => {
-  expect(faults({ ...good, name: 'Data' }, []).name).toBeDefined();
+  expect(faults({ ...good, name: 'M !' }, []).name).toBe("'M', ' ' and '!' are not allowed");
+  expect(faults({ ...good, name: 'm!' }, []).name).toBe("'!' is not allowed");
+  expect(faults({ ...good, name: '' }, []).name).toBe('a name is needed');
+  expect(faults({ ...good, name: 'a'.repeat(64) }, []).name).toMatch(/63 at most/);
   expect(faults(good, ['sql-data']).name).toMatch(/already/);
   for (const size of ['', '0', '1000 B', '65 TiB']) {
     expect(faults({ ...good, size }, []).size).toBeDefined();

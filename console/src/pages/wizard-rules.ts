@@ -32,13 +32,26 @@ export function initiatorFault(name: string): string | undefined {
   return `${name} is no iSCSI name, as in iqn.1993-08.org.debian:01:2d4f1a`;
 }
 
+export function nameFault(name: string): string | undefined {
+  if (name === '') return 'a name is needed';
+  const bad = [...new Set(name.match(/[^a-z0-9.-]/gu))].map((one) => `'${one}'`);
+  const last = bad.pop();
+  if (last !== undefined) {
+    return bad.length === 0
+      ? `${last} is not allowed`
+      : `${bad.join(', ')} and ${last} are not allowed`;
+  }
+  return NAME.test(name) ? undefined : `${name.length} characters; 63 at most`;
+}
+
 /** What is wrong with it so far. The API has the last word. */
 export function faults(
   draft: Draft,
   taken: string[],
 ): Partial<Record<'name' | 'size' | 'initiators' | 'target' | 'lun', string>> {
   const found: ReturnType<typeof faults> = {};
-  if (!NAME.test(draft.name)) found.name = "1 to 63 lower-case letters, digits, '-' and '.'";
+  const name = nameFault(draft.name);
+  if (name) found.name = name;
   else if (taken.includes(draft.name)) found.name = 'there is a volume of this name already';
   const size = sizeFault(draft.size);
   if (size) found.size = size;

@@ -235,7 +235,11 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
         onChange={(to) => change({ everybody: to === 'everybody' })}
       >
         <div className="choices">
-          <Radio value="everybody" label="Every host that reaches a portal" />
+          <Radio
+            value="everybody"
+            label="Every host that reaches a portal"
+            description="Whoever reaches one can read and write it."
+          />
           <Radio value="some" label="These hosts only" />
         </div>
       </Radio.Group>
