@@ -37,6 +37,11 @@ function State({ one }: { one: Receiver }) {
   );
 }
 
+/** Only if nobody else has set receivers since this one was shown. */
+function unchanged(one: Receiver | null): { 'If-Match'?: string } {
+  return one?.etag ? { 'If-Match': one.etag } : {};
+}
+
 type Order = 'put' | 'remove';
 
 function columns(order: (kind: Order | 'test', one: Receiver) => void): Column<Receiver>[] {
@@ -154,7 +159,9 @@ function TestDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => 
 function RemoveDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => void }) {
   const path = { name: receiver.name };
   const remove = useChange(() =>
-    ask(client.DELETE('/api/v1/receivers/{name}', { params: { path } })),
+    ask(
+      client.DELETE('/api/v1/receivers/{name}', { params: { path, header: unchanged(receiver) } }),
+    ),
   );
   return (
     <Dialog
@@ -233,7 +240,12 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
   const [it, setIt] = useState(() => typed(present));
   const path = { name: it.name.trim() };
   const put = useChange((body: ReceiverPut) =>
-    ask(client.PUT('/api/v1/receivers/{name}', { params: { path }, body })),
+    ask(
+      client.PUT('/api/v1/receivers/{name}', {
+        params: { path, header: unchanged(present) },
+        body,
+      }),
+    ),
   );
   const set = (part: Partial<Typed>) => setIt({ ...it, ...part });
   const text = (key: keyof Typed, label: string, more: object = {}) => (
@@ -302,7 +314,10 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
             onChange={(event) => set({ password: event.currentTarget.value })}
           />
           {text('from', 'Sender', { placeholder: 'holdfast@example.org' })}
-          {text('to', 'Receivers', { placeholder: 'ops@example.org', description: 'with commas' })}
+          {text('to', 'To', {
+            placeholder: 'ops@example.org',
+            description: 'addresses, with commas between them',
+          })}
         </>
       ) : (
         <>
