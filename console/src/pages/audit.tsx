@@ -4,6 +4,7 @@ import type { AuditEntry } from '../api/types';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
+import { purpose } from '../text/audit';
 import { moment } from '../text/units';
 
 const COLUMNS: Column<AuditEntry>[] = [
@@ -17,12 +18,15 @@ const COLUMNS: Column<AuditEntry>[] = [
   {
     id: 'what',
     head: 'What',
-    tip: 'The method and the path of the request',
+    tip: 'What was asked for, and the method and the path of the request',
     by: (one) => `${one.method} ${one.path}`,
     cell: (one) => (
-      <span className="mono">
-        {one.method} {one.path}
-      </span>
+      <>
+        <div>{purpose(one.method, one.path)}</div>
+        <span className="mono dim">
+          {one.method} {one.path}
+        </span>
+      </>
     ),
   },
   {
