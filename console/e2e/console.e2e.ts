@@ -97,7 +97,7 @@ test('a volume is made by the wizard, and is in the list', async () => {
   await page.getByRole('button', { name: 'Create volume' }).click();
   const next = page.getByRole('button', { name: 'Next' });
   await next.click();
-  await page.getByText("1 to 63 lower-case letters, digits, '-' and '.'").nth(1).waitFor();
+  await page.getByText('a name is needed').waitFor();
   await page.getByLabel('Name').fill('sql-data');
   await page.getByLabel('Size').fill('1 GiB');
   await next.click();
