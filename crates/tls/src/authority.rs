@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_model::{ClusterId, NodeId};
+use pem::{EncodeConfig, LineEnding, Pem};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, SerialNumber,
@@ -35,6 +36,8 @@ const CLOCKS_APART: Duration = Duration::from_secs(60 * 60);
 const NAME: &str = "Holdfast cluster ";
 /// Authorities in a file at most: two while one is replaced, and one that was left.
 const AUTHORITIES_MAX: usize = 3;
+/// How lines of PEM end, in all files of credentials.
+pub(crate) const PEM_LINES: EncodeConfig = EncodeConfig::new().set_line_ending(LineEnding::LF);
 /// How every machine reaches itself.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -244,24 +247,7 @@ pub(crate) fn certify(cluster: ClusterId, key: &KeyPair, now: SystemTime) -> Str
 
 /// A certificate as PEM.
 pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
-    // 48 bytes are a line of 64 letters.
-    for line in certificate.chunks(48) {
-        for three in line.chunks(3) {
-            let bits = three
-                .iter()
-                .fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-            let bits = bits << (8 * (3 - three.len()));
-            for place in 0..4 {
-                let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
-                let is_filling = place > three.len();
-                text.push(if is_filling { '=' } else { char::from(letter) });
-            }
-        }
-        text.push('\n');
-    }
-    text + "-----END CERTIFICATE-----\n"
+    pem::encode_config(&Pem::new("CERTIFICATE", &**certificate), PEM_LINES)
 }
 
 /// What the certificates of a cluster's authorities say, that of the one that signs first, and the cluster.

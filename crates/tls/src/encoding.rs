@@ -137,20 +137,17 @@ mod tests {
             ("EC PRIVATE KEY", &sec1),
             ("PRIVATE KEY", &pkcs8),
         ] {
-            let block = pem::encode(label, der);
+            let block = encode(label, der);
             fs::write(&path, block).unwrap();
             assert_eq!(*read(), written, "{label} of {} bytes", der.len());
         }
         for wrong in [&[][..], &[0x30], &[0x30, 0x84, 1, 2], &written[..40]] {
-            fs::write(&path, pem::encode("PRIVATE KEY", wrong)).unwrap();
+            fs::write(&path, encode("PRIVATE KEY", wrong)).unwrap();
             assert!(authority_key(&directory).is_err(), "{wrong:?}");
         }
     }
 
-    mod pem {
-        pub(super) fn encode(label: &str, der: &[u8]) -> String {
-            let text = crate::authority::to_pem(&rustls::pki_types::CertificateDer::from(der));
-            text.replace("CERTIFICATE", label)
-        }
+    fn encode(label: &str, der: &[u8]) -> String {
+        pem::encode_config(&pem::Pem::new(label, der), crate::authority::PEM_LINES)
     }
 }

@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
-use crate::authority::{self, Authority, Subject, certificates_of};
+use crate::authority::{self, Authority, Subject, certificates_of, to_pem};
 use crate::credentials::{belong, is_signed_by};
 use crate::files::{self, CredentialsError};
 use crate::handshake::{ConnectError, Connector};
@@ -158,7 +158,7 @@ pub fn switch(directory: &Path) -> Result<(), CredentialsError> {
     let text: String = [&next]
         .into_iter()
         .chain(others)
-        .map(|it| pem(it))
+        .map(|it| to_pem(it))
         .collect();
     files::replace(&path, &text, 0o644)?;
     remove(&next_path)
@@ -181,7 +181,7 @@ pub fn finish(directory: &Path) -> Result<(), CredentialsError> {
         return Err(CredentialsError::NotNow { path: own, why });
     }
     if authorities.len() > 1 {
-        files::replace(&path, &pem(&authorities[0]), 0o644)?;
+        files::replace(&path, &to_pem(&authorities[0]), 0o644)?;
     }
     remove(&directory.join(FORMER_KEY_FILE))
 }
@@ -189,10 +189,6 @@ pub fn finish(directory: &Path) -> Result<(), CredentialsError> {
 fn belongs(certificate: &CertificateDer<'_>, key: &Path) -> Result<bool, CredentialsError> {
     let pair = KeyPair::from_pem(&files::read_key(key)?);
     Ok(pair.is_ok_and(|pair| belong(certificate, &pair)))
-}
-
-fn pem(certificate: &CertificateDer<'_>) -> String {
-    authority::to_pem(certificate)
 }
 
 /// Moves a file, if it is there.
