@@ -20,6 +20,7 @@ use holdfast_identity::{
     ACCOUNTS_KEY, AccountError, AccountsRecord, Drawn, EXTERNAL_KEY, ExternalRecord, PasswordHash,
     ProofKind, SESSIONS_KEY, SessionsRecord, Throttle,
 };
+use holdfast_model::Origin;
 use holdfast_model::metadata::{
     Compare, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
     TransactionOutcome,
@@ -309,7 +310,7 @@ impl Accounts {
         password: String,
         from: IpAddr,
     ) -> Result<bool, Problem> {
-        let from = network_of(from);
+        let from = Origin::from(from).to_string();
         self.admit(user, &from)?;
         let is_one = self
             .hash(move || PasswordHash::is_of(hash.as_ref(), &password))
@@ -360,17 +361,6 @@ fn believed(known: Arc<Known>, answered: Instant) -> Result<Arc<Known>, Problem>
         "ask another node (`--api`); on this node's machine, as root, `--credentials` shows the node's certificate, which needs no \
          metadata: `holdfast status --explain --credentials DIRECTORY` tells what is waited for",
     ))
-}
-
-/// Whose addresses count as one: with IPv6 a host has a whole /64 of them (RFC 6177).
-fn network_of(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(address) => address.to_string(),
-            None => format!("{:x}", address.to_bits() >> 64),
-        },
-    }
 }
 
 /// Milliseconds since 1970 (UTC).

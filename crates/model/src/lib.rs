@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod entry;
 pub mod id;
 pub mod metadata;
+pub mod origin;
 pub mod policy;
 pub mod record;
 pub mod report;
@@ -29,5 +30,6 @@ pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, MachineId, NodeId, Sequence, SliceId, StoreId,
     VolumeId,
 };
+pub use origin::Origin;
 pub use policy::{Policy, Tier};
 pub use size::ByteSize;

@@ -9,13 +9,13 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Display};
+use std::mem::discriminant;
 use std::net::IpAddr;
 
-use holdfast_model::NodeId;
+use holdfast_model::{NodeId, Origin};
 use tokio::time::Instant;
 
 use crate::limits::COMPLAINT_PAUSE;
-use crate::origin::Origin;
 
 /// Different complaints about one in a while.
 const OF_ONE_MAX: usize = 8;
@@ -92,7 +92,7 @@ impl Complaints {
         if self.said.get(&about).map_or(0, Vec::len) >= OF_ONE_MAX {
             return false;
         }
-        let of_places = match about {
+        let max = match about {
             About::Peer(_) => return true,
             About::Place(_) => PLACES_MAX,
             About::Stranger(_) => {
@@ -100,20 +100,16 @@ impl Complaints {
                 if self.strangers.len() >= OF_STRANGERS_MAX {
                     return false;
                 }
-                return self.make_room(
-                    OF_STRANGERS_MAX,
-                    |it| matches!(it, About::Stranger(_)),
-                    now,
-                );
+                OF_STRANGERS_MAX
             }
         };
-        self.said.contains_key(&about)
-            || self.make_room(of_places, |it| matches!(it, About::Place(_)), now)
+        self.said.contains_key(&about) || self.make_room(about, max, now)
     }
 
-    /// Forgets, of those of a kind, whoever has been quiet for a while, if there are as many as there may be; whether there are
-    /// fewer now.
-    fn make_room(&mut self, max: usize, is_kind: fn(&About) -> bool, now: Instant) -> bool {
+    /// Forgets, of those of the same kind, whoever has been quiet for a while, if there are as many as there may be; whether there
+    /// are fewer now.
+    fn make_room(&mut self, like: About, max: usize, now: Instant) -> bool {
+        let is_kind = |it: &About| discriminant(it) == discriminant(&like);
         let count = |said: &HashMap<About, _>| said.keys().filter(|it| is_kind(it)).count();
         if count(&self.said) < max {
             return true;

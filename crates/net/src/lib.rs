@@ -16,7 +16,6 @@ mod complaints;
 mod inbox;
 mod limits;
 mod network;
-mod origin;
 mod peers;
 mod portal;
 mod sealing;

@@ -16,11 +16,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use holdfast_model::NodeId;
+use holdfast_model::{NodeId, Origin};
 use tokio::task::AbortHandle;
 
 use crate::limits::{UNPROVEN_MAX, UNPROVEN_OF_ADDRESS_MAX};
-use crate::origin::Origin;
 
 /// Those who wait.
 #[derive(Clone, Default)]
