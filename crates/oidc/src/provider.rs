@@ -50,12 +50,15 @@ pub struct Provider {
     redeeming: Semaphore,
 }
 
+/// Something that the provider has said, and when.
+type Said<T> = Option<(Arc<T>, Instant)>;
+
 /// What is known of it.
 #[derive(Debug, Default)]
 struct Known {
-    metadata: Option<(Arc<Metadata>, Instant)>,
-    keys: Option<(Arc<Keys>, Instant)>,
-    failed: Option<(Arc<ProviderError>, Instant)>,
+    metadata: Said<Metadata>,
+    keys: Said<Keys>,
+    failed: Said<ProviderError>,
 }
 
 /// A login that begins.
@@ -247,27 +250,14 @@ impl Provider {
 
     /// What the provider says of itself; what it said before where it says nothing now.
     async fn metadata_in(&self, known: &mut Known) -> Result<Arc<Metadata>, Arc<ProviderError>> {
-        if let Some((metadata, at)) = &known.metadata
-            && at.elapsed() < FRESH
-        {
-            return Ok(Arc::clone(metadata));
+        if let Some(metadata) = younger(&known.metadata, FRESH) {
+            return Ok(metadata);
         }
         let read = match left_alone(known) {
             Some(error) => Err(error),
             None => self.ask_metadata().await.map_err(Arc::new),
         };
-        match (read, &known.metadata) {
-            (Ok(metadata), _) => {
-                let metadata = Arc::new(metadata);
-                known.metadata = Some((Arc::clone(&metadata), Instant::now()));
-                Ok(metadata)
-            }
-            (Err(error), before) => {
-                let before = before.as_ref().map(|(metadata, _)| Arc::clone(metadata));
-                fail(known, &error);
-                before.ok_or(error)
-            }
-        }
+        settle(read, &mut known.metadata, &mut known.failed)
     }
 
     /// The provider's keys, not older than that; those of before where it says nothing now.
@@ -276,28 +266,15 @@ impl Provider {
         known: &mut Known,
         age_max: Duration,
     ) -> Result<Arc<Keys>, Arc<ProviderError>> {
-        if let Some((keys, at)) = &known.keys
-            && at.elapsed() < age_max
-        {
-            return Ok(Arc::clone(keys));
+        if let Some(keys) = younger(&known.keys, age_max) {
+            return Ok(keys);
         }
         let metadata = self.metadata_in(known).await?;
         let read = match left_alone(known) {
             Some(error) => Err(error),
             None => self.ask_keys(&metadata).await.map_err(Arc::new),
         };
-        match (read, &known.keys) {
-            (Ok(keys), _) => {
-                let keys = Arc::new(keys);
-                known.keys = Some((Arc::clone(&keys), Instant::now()));
-                Ok(keys)
-            }
-            (Err(error), before) => {
-                let before = before.as_ref().map(|(keys, _)| Arc::clone(keys));
-                fail(known, &error);
-                before.ok_or(error)
-            }
-        }
+        settle(read, &mut known.keys, &mut known.failed)
     }
 
     async fn ask_metadata(&self) -> Result<Metadata, ProviderError> {
@@ -335,17 +312,41 @@ impl Provider {
 
 /// Why the provider is not asked just now.
 fn left_alone(known: &Known) -> Option<Arc<ProviderError>> {
-    let (error, at) = known.failed.as_ref()?;
-    (at.elapsed() < FAILED_PAUSE).then(|| Arc::clone(error))
+    younger(&known.failed, FAILED_PAUSE)
 }
 
-fn fail(known: &mut Known, error: &Arc<ProviderError>) {
-    let is_new = known
-        .failed
+/// What was said, if that is not as long ago.
+fn younger<T>(said: &Said<T>, age_max: Duration) -> Option<Arc<T>> {
+    let (what, at) = said.as_ref()?;
+    (at.elapsed() < age_max).then(|| Arc::clone(what))
+}
+
+/// Keeps what was read now. Where nothing was, that is told once, and what was said before counts on.
+fn settle<T>(
+    read: Result<T, Arc<ProviderError>>,
+    said: &mut Said<T>,
+    failed: &mut Said<ProviderError>,
+) -> Result<Arc<T>, Arc<ProviderError>> {
+    match read {
+        Ok(what) => {
+            let what = Arc::new(what);
+            *said = Some((Arc::clone(&what), Instant::now()));
+            Ok(what)
+        }
+        Err(error) => {
+            fail(failed, &error);
+            let before = said.as_ref().map(|(what, _)| Arc::clone(what));
+            before.ok_or(error)
+        }
+    }
+}
+
+fn fail(failed: &mut Said<ProviderError>, error: &Arc<ProviderError>) {
+    let is_new = failed
         .as_ref()
         .is_none_or(|(before, _)| !Arc::ptr_eq(before, error));
     if is_new {
         tracing::warn!("a login by OIDC: {error}");
-        known.failed = Some((Arc::clone(error), Instant::now()));
+        *failed = Some((Arc::clone(error), Instant::now()));
     }
 }
