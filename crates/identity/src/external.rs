@@ -196,18 +196,20 @@ impl ExternalRecord {
     /// Everybody who is shown so and has a session.
     #[must_use]
     pub fn shown_so(&self, shown: &str) -> Vec<ExternalUser> {
-        let name = shown.strip_prefix(PREFIX);
-        let sessions = self.sessions.iter();
-        let named = sessions.filter(|session| Some(&*session.user.name) == name);
-        named.map(|session| session.user.clone()).collect()
+        let called = self.called(shown);
+        called.map(|session| session.user.clone()).collect()
     }
 
     /// Whether somebody who is shown so has one.
     #[must_use]
     pub fn has(&self, shown: &str) -> bool {
+        self.called(shown).next().is_some()
+    }
+
+    fn called(&self, shown: &str) -> impl Iterator<Item = &ExternalSession> {
         let name = shown.strip_prefix(PREFIX);
-        let mut sessions = self.sessions.iter();
-        sessions.any(|session| Some(&*session.user.name) == name)
+        let sessions = self.sessions.iter();
+        sessions.filter(move |session| Some(&*session.user.name) == name)
     }
 
     /// Those that hold.

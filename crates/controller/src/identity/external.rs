@@ -133,15 +133,13 @@ fn judge(error: &LoginError) -> LoginRefused {
     fault.into()
 }
 
-/// Those who have sessions, in the order of what they are called: two may be called the same.
+/// Those who have sessions: two may be called the same.
 pub(super) fn external_users(record: &ExternalRecord, now_ms: u64) -> Vec<User> {
-    let mut users: BTreeMap<(String, String, String), User> = BTreeMap::new();
+    let mut users: BTreeMap<(&str, &str), User> = BTreeMap::new();
     for session in record.live(now_ms) {
-        let name = session.user.to_string();
         let (issuer, subject) = (session.user.issuer(), session.user.subject());
-        let place = (name.clone(), issuer.to_owned(), subject.to_owned());
-        let user = users.entry(place).or_insert_with(|| User {
-            name,
+        let user = users.entry((issuer, subject)).or_insert_with(|| User {
+            name: session.user.to_string(),
             role: session.role,
             disabled: false,
             created_ms: session.began_ms,
