@@ -337,13 +337,8 @@ async fn change_settings<A: Api>(
     precondition: Precondition,
     request: Result<Json<SettingsChange>, JsonRejection>,
 ) -> Result<Tagged<Settings>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_settings(Conditional {
-        request,
-        precondition,
-    })
-    .await
-    .map(Tagged)
+    let request = conditional(request, precondition)?;
+    api.change_settings(request).await.map(Tagged)
 }
 
 /// What the node behind this interface knows by itself
@@ -435,6 +430,18 @@ fn path_of<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
             .hint("a name has lower-case letters, digits, '-' and '.'")
     })?;
     Ok(path)
+}
+
+/// A change that is sent, and on which condition.
+fn conditional<T>(
+    request: Result<Json<T>, JsonRejection>,
+    precondition: Precondition,
+) -> Result<Conditional<T>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    Ok(Conditional {
+        request,
+        precondition,
+    })
 }
 
 fn refuse(rejection: &JsonRejection) -> Problem {

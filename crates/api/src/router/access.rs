@@ -10,9 +10,9 @@ use axum::http::StatusCode;
 use super::answers::{OfOne, OfQuery, OfRemoval, OfTaggedChange};
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Tagged};
-use super::{named, refuse};
+use super::{conditional, named};
 use crate::documents::{AccessChange, Initiator, InitiatorList, InitiatorPut, Volume};
-use crate::{Api, Conditional, Precondition, Problem};
+use crate::{Api, Precondition, Problem};
 
 /// Change whom a volume is for
 ///
@@ -33,16 +33,8 @@ pub(super) async fn change_access<A: Api>(
     precondition: Precondition,
     request: Result<Json<AccessChange>, JsonRejection>,
 ) -> Result<Tagged<Volume>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_access(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
+    let request = conditional(request, precondition)?;
+    api.change_access(&named(name)?, request).await.map(Tagged)
 }
 
 /// The initiators that are on record
@@ -96,16 +88,8 @@ pub(super) async fn put_initiator<A: Api>(
     precondition: Precondition,
     request: Result<Json<InitiatorPut>, JsonRejection>,
 ) -> Result<Tagged<Initiator>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.put_initiator(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
+    let request = conditional(request, precondition)?;
+    api.put_initiator(&named(name)?, request).await.map(Tagged)
 }
 
 /// Forget an initiator that no volume lists

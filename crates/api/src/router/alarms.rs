@@ -11,12 +11,12 @@ use holdfast_identity::Caller;
 
 use super::answers::{OfAll, OfChange, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
 use super::tagged::{IfMatch, Tagged};
-use super::{asked, named, path_of, refuse};
+use super::{asked, conditional, named, path_of, refuse};
 use crate::documents::{
     ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Receiver, ReceiverList, ReceiverPut,
 };
-use crate::{Api, Conditional, Precondition, Problem, ProblemKind};
+use crate::{Api, Precondition, Problem, ProblemKind};
 
 /// Who has taken note where nobody has to show who he is.
 const NOBODY: &str = "somebody";
@@ -159,11 +159,7 @@ pub(super) async fn put_receiver<A: Api>(
     precondition: Precondition,
     request: Result<Json<ReceiverPut>, JsonRejection>,
 ) -> Result<Tagged<Receiver>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let request = Conditional {
-        request,
-        precondition,
-    };
+    let request = conditional(request, precondition)?;
     api.put_receiver(&named(name)?, request).await.map(Tagged)
 }
 

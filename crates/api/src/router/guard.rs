@@ -165,7 +165,7 @@ fn shows(
     if let Some(node) = peer.and_then(|peer| peer.node) {
         return Ok(Shows::Node(node));
     }
-    let session = session(headers, &session_cookie(cluster));
+    let session = cookie(headers, &session_cookie(cluster));
     let session = session.map(|session| Shows::Proof(Shown::Session(session)));
     session.ok_or_else(|| {
         Problem::new(
@@ -221,11 +221,6 @@ fn bearer(headers: &HeaderMap) -> Option<Result<&str, Problem>> {
         )
         .hint("`Authorization: Bearer TOKEN`")
     }))
-}
-
-/// The session in a cookie.
-pub(super) fn session<'a>(headers: &'a HeaderMap, called: &str) -> Option<&'a str> {
-    cookie(headers, called)
 }
 
 /// The cookie of a name (RFC 6265, section 5.4).
@@ -365,7 +360,7 @@ mod tests {
     fn sessions_are_found_among_other_cookies() {
         let found = |value: &str| {
             let headers = headers(&[("cookie", value)]);
-            session(&headers, "__Host-holdfast").map(str::to_owned)
+            cookie(&headers, "__Host-holdfast").map(str::to_owned)
         };
         assert_eq!(found("__Host-holdfast=x").as_deref(), Some("x"));
         assert_eq!(found("a=b; __Host-holdfast=x; c=d").as_deref(), Some("x"));

@@ -11,9 +11,9 @@ use axum::{Json, Router};
 use super::answers::{OfChange, OfOne, OfQuery, OfRemoval, OfTaggedChange};
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Tagged};
-use super::{named, refuse};
+use super::{conditional, named, refuse};
 use crate::documents::{DeviceChange, DeviceList, Node, NodeChange, NodeDetails, NodeList};
-use crate::{Api, Conditional, Precondition, Problem};
+use crate::{Api, Precondition, Problem};
 
 pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
     Router::new()
@@ -83,16 +83,8 @@ pub(super) async fn change_node<A: Api>(
     precondition: Precondition,
     request: Result<Json<NodeChange>, JsonRejection>,
 ) -> Result<Tagged<Node>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_node(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
+    let request = conditional(request, precondition)?;
+    api.change_node(&named(name)?, request).await.map(Tagged)
 }
 
 /// Remove a node on which nothing is

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use super::answers::{OfCreation, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, KeyHeader, Tagged};
-use super::{asked, named, refuse, stall_query};
+use super::{asked, conditional, named, refuse, stall_query};
 use crate::documents::{
     Created, StallList, StallQuery, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
@@ -89,16 +89,8 @@ pub(super) async fn grow_volume<A: Api>(
     precondition: Precondition,
     request: Result<Json<VolumeGrow>, JsonRejection>,
 ) -> Result<Tagged<Volume>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.grow_volume(
-        &named(name)?,
-        Conditional {
-            request,
-            precondition,
-        },
-    )
-    .await
-    .map(Tagged)
+    let request = conditional(request, precondition)?;
+    api.grow_volume(&named(name)?, request).await.map(Tagged)
 }
 
 /// Delete a volume with all its data
