@@ -307,10 +307,11 @@ impl Plan {
 
     /// Whether the etcd that runs believes other authorities than it would if it were started now.
     fn believes_others(&self) -> bool {
-        let (Some(now), true) = (self.tls.believed(), self.tls.is_usable()) else {
+        let Some(now) = self.tls.believed() else {
             return false;
         };
-        fs::read_to_string(self.path(BELIEVED_FILE)).ok() != Some(now)
+        // Whether all of it goes together is looked at only where something has changed.
+        fs::read_to_string(self.path(BELIEVED_FILE)).ok() != Some(now) && self.tls.is_usable()
     }
 
     /// Notes how the others reach a member that begins.
