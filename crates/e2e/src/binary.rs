@@ -89,7 +89,7 @@ fn find() -> Result<PathBuf> {
 
 /// Cargo, as it would be started from a shell: build scripts ask to run again when what it has told of a package is another, and
 /// everything above them is compiled once more.
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
         let is_of_the_package = name.to_str().is_some_and(|name| {

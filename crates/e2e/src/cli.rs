@@ -29,12 +29,6 @@ pub(crate) enum Keys {
     Machine(String),
 }
 
-impl Keys {
-    pub(crate) fn of_machine(directory: &str) -> Self {
-        Self::Machine(directory.to_owned())
-    }
-}
-
 /// From now on commands trust this authority and show this token; or none.
 pub(crate) fn show(keys: Option<Keys>) {
     *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = keys;

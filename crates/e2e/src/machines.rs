@@ -185,7 +185,9 @@ impl Machines {
         Ipv4Addr::new(127, 0, 0, self.hosts[place]).into()
     }
 
-    fn config(&self, place: usize) -> PathBuf {
+    /// A machine's configuration.
+    #[must_use]
+    pub fn config(&self, place: usize) -> PathBuf {
         self.scratch().join(format!("{}.toml", name(place)))
     }
 

@@ -12,6 +12,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::binary::cargo;
+
 /// A commit's full name.
 ///
 /// # Errors
@@ -50,7 +52,7 @@ pub fn build(name: &str) -> Result<PathBuf> {
         git(&["worktree", "add", "--quiet", "--detach", path, &commit])?;
     }
     let target = revisions.join(&commit).join("target");
-    let status = Command::new(env!("CARGO"))
+    let status = cargo()
         .args([
             "build",
             "--quiet",

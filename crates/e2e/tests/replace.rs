@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A step on a machine.
 fn step(machines: &Machines, place: usize, name: &str) -> Result<()> {
-    let config = machines.config_path(place);
+    let config = machines.config(place);
     let config = config.to_str().context("a path of a test is UTF-8")?;
     cli::done(&["security", "replace", name, "--config", config]).map(drop)
 }
@@ -39,7 +39,7 @@ fn step_when_ready(machines: &Machines, place: usize, name: &str) -> Result<()> 
 }
 
 fn refused(machines: &Machines, place: usize, name: &str, says: &str) -> Result<()> {
-    let config = machines.config_path(place);
+    let config = machines.config(place);
     let config = config.to_str().context("a path of a test is UTF-8")?;
     let said = cli::fails(
         cli::FAILED,

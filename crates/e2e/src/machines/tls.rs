@@ -35,12 +35,6 @@ impl Machines {
         SocketAddr::new(self.address(place), self.ports.api + ETCD_OFFSET + 1)
     }
 
-    /// A machine's configuration.
-    #[must_use]
-    pub fn config_path(&self, place: usize) -> PathBuf {
-        self.config(place)
-    }
-
     /// URL of a machine's etcd.
     #[must_use]
     pub fn etcd_url(&self, place: usize) -> String {
@@ -97,7 +91,7 @@ impl Machines {
             let issued = cli::done(&words);
             issued.with_context(|| format!("credentials of {}", name(place)))?;
         }
-        cli::show(Some(cli::Keys::of_machine(&first)));
+        cli::show(Some(cli::Keys::Machine(first)));
         Ok(())
     }
 }
