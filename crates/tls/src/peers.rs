@@ -33,7 +33,7 @@ use crate::NodeIdentity;
 use crate::credentials::Credentials;
 use crate::issued::Issued;
 use crate::records::{Records, Schedule};
-use crate::trust::{Clients, Trust};
+use crate::trust::{Clients, Trust, alone};
 
 /// Bytes of a handshake at most, all that comes of it together: two certificates and all around them are 2 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
@@ -421,6 +421,7 @@ impl ServerCertVerifier for PeerVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        alone(intermediates)?;
         let shown = ParsedCertificate::try_from(end_entity)?;
         verify_server_cert_signed_by_trust_anchor(
             &shown,

@@ -324,29 +324,60 @@ impl ResolvesServerCert for Shows {
 /// Each part of a handshake has its bound by rustls; all of it has one of ours.
 #[test]
 fn a_handshake_that_is_long_in_all_is_refused() {
-    for (count, is_refused) in [(20, false), (160, true)] {
+    for (count, chain, is_refused) in [(20, 1, false), (160, 80, true)] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ca");
         let authority = Authority::found(&path, ClusterId(7), SystemTime::now()).unwrap();
         let one = peer(&authority, &directory, 1);
-        // 40 KiB of what it could speak, and as much of a chain.
+        // 40 KiB of what it could speak, and as much of what it shows.
         let mut config = one.client.as_ref().clone();
         let protocols = (0..count).map(|_| vec![b'x'; 255]);
         config.alpn_protocols.extend(protocols);
-        config.client_auth_cert_resolver = Arc::new(shown(&authority, count / 2));
+        config.client_auth_cert_resolver = Arc::new(shown(&authority, chain));
         let client = ClientConnection::new(config.into(), "n1".try_into().unwrap());
         let mut theirs = Theirs(client.unwrap().into());
         let mut ours = one.answer();
-        let done = loop {
-            match ours.advance(&theirs.outgoing()) {
-                Ok(false) => drop(theirs.hear(&ours.take_outgoing())),
-                done => break done,
-            }
-        };
+        let done = between(&mut ours, &mut theirs);
         if is_refused {
             assert!(matches!(done, Err(HandshakeError::TooLong)), "{done:?}");
         } else {
             assert!(done.unwrap());
+        }
+    }
+}
+
+/// Whoever shows a chain has each of its signatures looked at, in every order in which it may fit together: nobody has one.
+#[test]
+fn a_chain_of_certificates_is_not_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ca");
+    let authority = Authority::found(&path, ClusterId(7), SystemTime::now()).unwrap();
+    let one = peer(&authority, &directory, 1);
+    let refused = |done: Result<bool, HandshakeError>| {
+        assert!(matches!(done, Err(HandshakeError::Untrusted)), "{done:?}");
+    };
+    // The one who dials shows it.
+    let mut config = one.client.as_ref().clone();
+    config.client_auth_cert_resolver = Arc::new(shown(&authority, 2));
+    let client = ClientConnection::new(config.into(), "n1".try_into().unwrap());
+    let mut theirs = Theirs(client.unwrap().into());
+    let mut ours = one.answer();
+    refused(between(&mut ours, &mut theirs));
+    // The one who answers does.
+    let mut config = one.server.as_ref().clone();
+    config.cert_resolver = Arc::new(shown(&authority, 2));
+    let server = ServerConnection::new(config.into());
+    let mut theirs = Theirs(server.unwrap().into());
+    let mut ours = one.dial();
+    refused(between(&mut ours, &mut theirs));
+}
+
+/// Lets the two speak until ours is done, or ends it.
+fn between(ours: &mut Handshake, theirs: &mut Theirs) -> Result<bool, HandshakeError> {
+    loop {
+        match ours.advance(&theirs.outgoing()) {
+            Ok(false) => drop(theirs.hear(&ours.take_outgoing())),
+            done => return done,
         }
     }
 }

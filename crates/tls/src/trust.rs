@@ -16,7 +16,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
 
 /// The authorities that are believed now.
 pub(crate) struct Trust(RwLock<Arc<Held>>);
@@ -128,6 +131,18 @@ impl ServerCertVerifier for Servers {
     }
 }
 
+/// Refuses certificates beside the one that is shown. The authority signs what machines show, and nothing comes between: a chain
+/// of a stranger's own making would have all of it verified, in every order, before the end is found to be wrong.
+///
+/// # Errors
+/// [`CertificateError::UnknownIssuer`].
+pub(crate) fn alone(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
+    if intermediates.is_empty() {
+        return Ok(());
+    }
+    Err(CertificateError::UnknownIssuer.into())
+}
+
 /// Judges who asks, by what is believed at that moment.
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -152,6 +167,7 @@ impl ClientCertVerifier for Clients {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
+        alone(intermediates)?;
         let clients = &self.trust.held().clients;
         clients.verify_client_cert(end_entity, intermediates, now)
     }
