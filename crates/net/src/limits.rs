@@ -99,6 +99,9 @@ pub(crate) const LAST_WORDS_TIME_MAX: Duration = STOP_TIME_MAX;
 pub const PORTAL_CONNECTIONS_MAX: usize = 1024;
 /// How long a connection that the engine closes may take to drain.
 pub(crate) const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Connections that drain at once, beside those that have a place. More than hosts close together; strangers who never end what
+/// they began are not waited for.
+pub(crate) const CLOSING_MAX: usize = 64;
 /// How long the end of the process waits for the sockets to drain.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_millis(500);
 /// Connections that the kernel queues before they are accepted.

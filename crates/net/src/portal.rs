@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - a connection that the engine has closed or aborted brings nothing more but its end;
-//! - every connection ends, whatever its initiator does, once the engine has closed it.
+//! - every connection ends, whatever its initiator does, once the engine has closed it; until then it takes nobody's place.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +24,7 @@ use crate::accept::{Place, Places, accept};
 use crate::complaints::{About, Complaints};
 use crate::inbox::Inbox;
 use crate::limits::{
-    CLOSE_TIME_MAX, PORTAL_HELD_BYTES_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE,
+    CLOSE_TIME_MAX, CLOSING_MAX, PORTAL_HELD_BYTES_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE,
     PORTAL_QUEUE_BYTES_MAX, PORTAL_READ_BYTES, PORTAL_READ_BYTES_MIN, PORTAL_READ_BYTES_SUM,
     PORTAL_TURN_BYTES_MAX, PORTAL_UNANSWERED_MAX,
 };
@@ -73,6 +73,8 @@ pub(crate) struct Portal {
     places: Places,
     acceptors: Vec<Task>,
     connections: HashMap<ConnectionId, Connection>,
+    /// Counts what has an order.
+    turns: u64,
     /// Bytes that `held` of all connections have.
     held_bytes: usize,
     drawn: u64,
@@ -90,9 +92,15 @@ struct Connection {
     task: Task,
     gate: Rc<Gate>,
     /// What was read before the engine wanted nothing more.
-    held: Option<Bytes>,
-    /// The engine has closed it.
-    closing: bool,
+    held: Option<Held>,
+    /// The engine has closed it, in this turn.
+    closing: Option<u64>,
+}
+
+/// What is held of a connection, and since which turn.
+struct Held {
+    bytes: Bytes,
+    since: u64,
 }
 
 /// Whether a connection is read from.
@@ -121,6 +129,7 @@ impl Portal {
             places: Places::new(connections_max),
             acceptors: Vec::new(),
             connections: HashMap::new(),
+            turns: 0,
             held_bytes: 0,
             drawn: 0,
             events: VecDeque::new(),
@@ -157,12 +166,7 @@ impl Portal {
                 }
             }
             PortalCommand::Resume { connection } => self.resume(connection),
-            PortalCommand::Close { connection } => {
-                if let Some(state) = self.connections.get_mut(&connection) {
-                    state.closing = true;
-                    state.stream.close();
-                }
-            }
+            PortalCommand::Close { connection } => self.shut(connection),
             PortalCommand::Abort { connection } => self.abort(connection),
         }
     }
@@ -263,7 +267,7 @@ impl Portal {
             task: Task::start(run(reader, place)),
             gate,
             held: None,
-            closing: false,
+            closing: None,
         };
         self.connections.insert(connection, state);
         self.share_reading();
@@ -271,6 +275,26 @@ impl Portal {
             connection,
             from: from.to_string(),
         });
+    }
+
+    /// Lets a connection drain. If too many do, the one that has had the longest time for it is not waited for.
+    fn shut(&mut self, connection: ConnectionId) {
+        self.turns += 1;
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        state.closing.get_or_insert(self.turns);
+        state.stream.close();
+        let drain = self.connections.iter();
+        let drain = drain.filter_map(|(id, state)| Some((state.closing?, *id)));
+        let (count, first) = drain.fold((0, None), |(count, first), it| {
+            (count + 1, Some(first.map_or(it, |first| it.min(first))))
+        });
+        if let Some((_, first)) = first
+            && count > CLOSING_MAX
+        {
+            self.abort(first);
+        }
     }
 
     /// How much is read at once depends on how many there are.
@@ -286,16 +310,28 @@ impl Portal {
         };
         if state.gate.paused.get() {
             assert!(state.held.is_none(), "a paused connection is not read from");
+            self.turns += 1;
             self.held_bytes += bytes.len();
-            state.held = Some(bytes);
-            if self.held_bytes > PORTAL_HELD_BYTES_MAX {
-                tracing::warn!("aborted a connection: too many are not read from");
-                self.abort(connection);
-            }
-        } else if !state.closing {
+            let since = self.turns;
+            state.held = Some(Held { bytes, since });
+            self.bound_held();
+        } else if state.closing.is_none() {
             let event = PortalEvent::Received { connection, bytes };
             self.events.push_back(event);
         }
+    }
+
+    /// If too much is held of all connections, the one goes of which something is held for longest: who is paused for a moment
+    /// only is none of those that never go on.
+    fn bound_held(&mut self) {
+        if self.held_bytes <= PORTAL_HELD_BYTES_MAX {
+            return;
+        }
+        let held = self.connections.iter();
+        let held = held.filter_map(|(id, state)| Some((state.held.as_ref()?.since, *id)));
+        let (_, longest) = held.min().expect("what is held is of some connection");
+        tracing::warn!("aborted a connection: too many are not read from");
+        self.abort(longest);
     }
 
     fn resume(&mut self, connection: ConnectionId) {
@@ -304,7 +340,7 @@ impl Portal {
         };
         state.gate.paused.set(false);
         state.gate.opened.notify_one();
-        if let Some(bytes) = state.held.take() {
+        if let Some(Held { bytes, .. }) = state.held.take() {
             self.held_bytes -= bytes.len();
             self.received(connection, bytes);
         }
@@ -314,7 +350,7 @@ impl Portal {
         let Some(state) = self.connections.get(&connection) else {
             return;
         };
-        if state.closing {
+        if state.closing.is_some() {
             return;
         }
         let was_empty = state.stream.queued() == 0;
@@ -336,7 +372,7 @@ impl Portal {
 
     fn ended(&mut self, connection: ConnectionId, error: Option<&io::Error>) {
         if let Some(state) = self.connections.remove(&connection) {
-            self.held_bytes -= state.held.map_or(0, |bytes| bytes.len());
+            self.held_bytes -= state.held.map_or(0, |held| held.bytes.len());
             self.share_reading();
             if let Some(error) = error {
                 tracing::debug!("connection of an initiator: {error}");
@@ -397,7 +433,7 @@ impl Reader {
     }
 }
 
-/// Runs a connection until it ends; it has its `place` until then.
+/// Runs a connection until it ends; it has its `place` until then, or until the engine closes it.
 async fn run(reader: Reader, place: Place) {
     let Reader {
         connection,
@@ -409,6 +445,7 @@ async fn run(reader: Reader, place: Place) {
     let end = tokio::select! {
         biased;
         () = stream.closing() => {
+            drop(place);
             if timeout(CLOSE_TIME_MAX, stream.finish(sent)).await.is_err() {
                 stream.abort_on_close();
             }
@@ -417,6 +454,5 @@ async fn run(reader: Reader, place: Place) {
         end = reader.receive() => end.err(),
         error = stream.send(sent) => Some(error),
     };
-    drop(place);
     shared.inbox.push(Item::Ended { connection, end }, 0);
 }

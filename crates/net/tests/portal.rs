@@ -308,6 +308,39 @@ fn connections_are_bounded_and_places_come_free() {
     });
 }
 
+/// Strangers who say nothing and never close keep nobody else out: what the engine has closed has no place any more, and those
+/// that have drained for longest are not waited for.
+#[test]
+fn whoever_was_closed_takes_no_place_while_he_lingers() {
+    run(async {
+        let mut node = with_places(2);
+        let mut lingering = many(&mut node, 2).await;
+        for place in 0..100 {
+            let connection = lingering[place].1;
+            node.network
+                .portal_command(PortalCommand::Close { connection });
+            // Only what drains for too long has ended meanwhile.
+            let initiator = TcpStream::connect(node.portal).await.unwrap();
+            let connection = loop {
+                match within(node.next_portal()).await {
+                    PortalEvent::Connected { connection, .. } => break connection,
+                    PortalEvent::Closed { connection } => {
+                        let expected = lingering[place - 64].1;
+                        assert_eq!(connection, expected, "the one that drains for longest");
+                    }
+                    other => panic!("{other:?} of those who say nothing"),
+                }
+            };
+            lingering.push((initiator, connection));
+        }
+        let mut byte = [0];
+        let (first, _) = &mut lingering[0];
+        let end = within(first.read(&mut byte)).await;
+        // It was told of an end before it was cut off.
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    });
+}
+
 /// So many initiators, and what they are called.
 async fn many(node: &mut TestNode, count: usize) -> Vec<(TcpStream, ConnectionId)> {
     let mut all = Vec::new();
@@ -380,10 +413,15 @@ fn what_waits_for_paused_connections_is_bounded_in_sum() {
         }
         assert!(!gone.is_empty(), "too much is held");
         assert!(gone.len() < 200, "{gone:?}: it is a bound, not a ban");
-        let first = all[0].1;
+        let longest: Vec<ConnectionId> = all.iter().take(gone.len()).map(|it| it.1).collect();
+        assert_eq!(
+            gone, longest,
+            "those of which something is held for longest"
+        );
+        let last = all[all.len() - 1].1;
         node.network
-            .portal_command(PortalCommand::Resume { connection: first });
-        let (bytes, _) = received(&mut node, first, piece.len()).await;
+            .portal_command(PortalCommand::Resume { connection: last });
+        let (bytes, _) = received(&mut node, last, piece.len()).await;
         assert_eq!(bytes, piece, "what was held is not lost");
     });
 }
