@@ -9,6 +9,7 @@
 mod document;
 mod signature;
 
+use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
@@ -126,14 +127,18 @@ async fn exchange(
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-    let path = request.uri().path().to_owned();
+    let asked = request.uri().path_and_query().map(ToString::to_string);
+    let asked = asked.unwrap_or_default();
     let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok((status.as_u16(), String::new()));
         }
-        Ok((status.as_u16(), without_path(&begin(response).await, &path)))
+        Ok((
+            status.as_u16(),
+            without_asked(&begin(response).await, &asked),
+        ))
     };
     tokio::pin!(exchange);
     tokio::select! {
@@ -146,14 +151,18 @@ async fn exchange(
     }
 }
 
-/// Parts of a path that are shorter are words, and no secrets.
+/// Parts of what is asked for that are shorter are words, and no secrets.
 const SECRET_PART_MIN: usize = 6;
 
-/// What was answered without the parts of the path that was asked for: paths of webhooks are often tokens, and servers
-/// repeat them.
-fn without_path(text: &str, path: &str) -> String {
-    let parts = path.split('/').filter(|part| part.len() >= SECRET_PART_MIN);
-    parts.fold(text.to_owned(), |text, part| text.replace(part, "..."))
+/// What was answered without the parts of the path and the query that were asked for: those of webhooks are often tokens, and
+/// servers repeat them.
+fn without_asked(text: &str, asked: &str) -> String {
+    let parts = asked.split(['/', '?', '&', '=', ';']);
+    let mut parts: Vec<&str> = parts.filter(|part| part.len() >= SECRET_PART_MIN).collect();
+    // One that is a part of another leaves nothing of that.
+    parts.sort_unstable_by_key(|part| Reverse(part.len()));
+    let without = |text: String, part: &str| text.replace(part, "...");
+    parts.into_iter().fold(text.to_owned(), without)
 }
 
 /// The begin of an answer's body, as a line.
@@ -194,8 +203,15 @@ mod tests {
     #[test]
     fn an_answer_does_not_tell_the_path() {
         let answer = r#"{"error":"Not Found","path":"/services/T0/s3cr3t-token"}"#;
-        let told = without_path(answer, "/services/T0/s3cr3t-token");
+        let told = without_asked(answer, "/services/T0/s3cr3t-token");
         assert_eq!(told, r#"{"error":"Not Found","path":"/.../T0/..."}"#);
+    }
+
+    #[test]
+    fn an_answer_does_not_tell_the_query() {
+        let asked = "/alarms?to=db&token=s3cr3t-token&more=s3cr3t-token-2";
+        let told = without_asked(&format!("Cannot POST {asked}"), asked);
+        assert_eq!(told, "Cannot POST /...?to=db&token=...&more=...");
     }
 
     fn webhook() -> Webhook {
