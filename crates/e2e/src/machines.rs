@@ -70,6 +70,8 @@ pub struct Machines {
     ports: Ports,
     /// With TLS everywhere.
     has_tls: bool,
+    /// With TLS, and members of etcd that may have none yet.
+    is_plain_too: bool,
     scratch: Option<TempDir>,
     running: [Option<Child>; 3],
     failed: bool,
@@ -127,6 +129,7 @@ impl Machines {
             network,
             ports: ports::free(1)?,
             has_tls,
+            is_plain_too: false,
             scratch: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
             running: [None, None, None],
             failed: false,
@@ -134,8 +137,8 @@ impl Machines {
         };
         for place in 0..3 {
             fs::create_dir(machines.directory(place))?;
-            fs::write(machines.config(place), machines.file(place))?;
         }
+        machines.write_files()?;
         machines.give_credentials()?;
         Ok(machines)
     }
@@ -191,6 +194,13 @@ impl Machines {
         self.scratch().join(format!("{}.toml", name(place)))
     }
 
+    fn write_files(&self) -> Result<()> {
+        for place in 0..3 {
+            fs::write(self.config(place), self.file(place))?;
+        }
+        Ok(())
+    }
+
     /// The machine's configuration, as short as it can be.
     fn file(&self, place: usize) -> String {
         let Ports { portal, api } = self.ports;
@@ -201,8 +211,13 @@ impl Machines {
         let members: String = (0..3)
             .map(|one| format!("{} = \"{}\"\n", self::name(one), self.address(one)))
             .collect();
+        let plain = if self.is_plain_too {
+            "plain = true\n"
+        } else {
+            ""
+        };
         let etcd = format!(
-            "[etcd]\nclient_port = {client}\npeer_port = {peer}\n[etcd.members]\n{members}"
+            "[etcd]\n{plain}client_port = {client}\npeer_port = {peer}\n[etcd.members]\n{members}"
         );
         let head =
             format!("cluster = \"{CLUSTER}\"\nname = \"{name}\"\ndirectory = \"{directory}\"\n");
@@ -355,10 +370,7 @@ impl Machines {
         fs::remove_dir_all(self.directory(place))?;
         fs::create_dir(self.directory(place))?;
         fs::remove_file(self.device(place))?;
-        for one in 0..3 {
-            fs::write(self.config(one), self.file(one))?;
-        }
-        Ok(())
+        self.write_files()
     }
 
     /// The commands of etcd's that the machine's log tells an operator to give.

@@ -35,6 +35,7 @@ mod sync;
 mod take_over;
 mod thrash;
 mod tls;
+mod turn_on;
 mod upgrade_check;
 mod with_etcd;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::{CLUSTER, Machines, Role, name, use_machines};
 use crate::cli;
@@ -23,6 +23,31 @@ pub fn on_machines_with_tls(roles: [Role; 3], body: impl FnOnce(&mut Machines) -
 }
 
 impl Machines {
+    /// TLS is turned on, as the manual has it: by one stop of all machines, after which they speak in the clear to members
+    /// of etcd that have had no turn yet.
+    ///
+    /// # Errors
+    /// One does not run, or there are no credentials to be had.
+    pub fn turn_tls_on(&mut self) -> Result<()> {
+        ensure!(!self.has_tls, "they have TLS");
+        for place in 0..3 {
+            self.stop(place)?;
+        }
+        (self.has_tls, self.is_plain_too) = (true, true);
+        self.write_files()?;
+        self.give_credentials()?;
+        (0..3).try_for_each(|place| self.start(place))
+    }
+
+    /// From its next start on, no machine speaks in the clear to anybody.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn demand_tls(&mut self) -> Result<()> {
+        self.is_plain_too = false;
+        self.write_files()
+    }
+
     /// A machine's credentials.
     #[must_use]
     pub fn credentials(&self, place: usize) -> PathBuf {
