@@ -34,8 +34,8 @@ pub const NODE_DAYS: u64 = 365;
 const CLOCKS_APART: Duration = Duration::from_secs(60 * 60);
 /// What an authority is called, with its cluster behind it.
 const NAME: &str = "Holdfast cluster ";
-/// Authorities in a file at most: two while one is replaced, and one that was left.
-const AUTHORITIES_MAX: usize = 3;
+/// Authorities that are believed at a time, at most: two, while one takes the other's place.
+pub(crate) const AUTHORITIES_MAX: usize = 2;
 /// How lines of PEM end, in all files of credentials.
 pub(crate) const PEM_LINES: EncodeConfig = EncodeConfig::new().set_line_ending(LineEnding::LF);
 /// How every machine reaches itself.

@@ -73,8 +73,9 @@ pub enum CredentialsError {
     },
     /// More authorities than are believed at a time.
     #[error(
-        "{} has {count} certificates of authorities: it is the present one's, and while that is replaced the next one's besides",
-        path.display()
+        "{} has {count} certificates of authorities, and no more than two are believed at a time\n\n\
+         hint: leave the first, which is that of the authority that signs, and, while that is replaced, the one that takes its place \
+         or had it (that in authority.next.pem, or the one that has signed node.pem); take the others out", path.display()
     )]
     TooMany {
         /// The file.

@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
-use crate::authority::{self, Authority, Subject, certificates_of, to_pem};
+use crate::authority::{self, AUTHORITIES_MAX, Authority, Subject, certificates_of, to_pem};
 use crate::credentials::{belong, is_signed_by};
 use crate::files::{self, CredentialsError};
 use crate::handshake::{ConnectError, Connector};
@@ -36,6 +36,11 @@ pub const NEXT_FILE: &str = "authority.next.pem";
 pub const NEXT_KEY_FILE: &str = "authority.next.key";
 /// The key of the authority before, until it is believed no more.
 const FORMER_KEY_FILE: &str = "authority.former.key";
+
+/// What to do where another authority than the next one is believed beside the present one.
+const UNDER_WAY: &str = "two authorities are believed already, and a third one would keep nodes from starting\n\n\
+     hint: finish the replacement that is under way (`holdfast security replace status` says how far it is), or, where this machine \
+     has not switched, take it back: leave only the first certificate in this file. Then begin again";
 
 /// How far a directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +70,25 @@ pub fn stage(directory: &Path) -> Result<Stage, CredentialsError> {
 /// Makes the next authority, unless its files are there already, and believes it beside the present one.
 ///
 /// # Errors
-/// [`CredentialsError`], above all if one is being replaced already.
+/// [`CredentialsError`], above all if another one is believed beside the present one already. Then nothing was changed.
 pub fn prepare(directory: &Path, now: SystemTime) -> Result<Issued, CredentialsError> {
     let path = directory.join(AUTHORITY_FILE);
     let (authorities, cluster) = certificates_of(&path)?;
     let next_path = directory.join(NEXT_FILE);
     if !next_path.exists() {
-        if authorities.len() > 1 {
-            let why = "the authority before is believed still: end that replacement first";
+        if authorities.len() == AUTHORITIES_MAX {
+            let why = UNDER_WAY;
             return Err(CredentialsError::NotNow { path, why });
         }
         make(directory, cluster, now)?;
     }
     let next = next_of(directory, cluster)?;
     if !authorities.contains(&next) {
+        // It may have been copied here while another one is believed.
+        if authorities.len() == AUTHORITIES_MAX {
+            let why = UNDER_WAY;
+            return Err(CredentialsError::NotNow { path, why });
+        }
         let text = files::read(&path)?;
         let added = files::read(&next_path)?;
         files::replace(&path, &format!("{}\n{added}", text.trim_end()), 0o644)?;

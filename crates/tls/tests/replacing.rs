@@ -265,6 +265,60 @@ fn a_switch_that_was_cut_short_goes_on() {
     }
 }
 
+/// What was prepared on another machine meanwhile is not believed as a third one: nodes would not start with it.
+#[test]
+fn a_third_authority_is_not_believed() {
+    let two = Two::new();
+    let (first, second, now) = (two.path(1), two.path(2), SystemTime::now());
+    prepare(&first, now).unwrap();
+    prepare(&second, now).unwrap();
+    let before = fs::read(second.join("authority.pem")).unwrap();
+    copy(&first, &second, &[NEXT_FILE, NEXT_KEY_FILE]);
+    let error = prepare(&second, now).unwrap_err();
+    assert!(matches!(&error, CredentialsError::NotNow { .. }));
+    for part in ["authority.pem", "replace status", "take it back"] {
+        assert!(error.to_string().contains(part), "{part} in {error}");
+    }
+    assert_eq!(fs::read(second.join("authority.pem")).unwrap(), before);
+    // As that says, it is taken back, and this one prepared.
+    let only = fs::read_to_string(second.join("authority.pem")).unwrap();
+    let end = "-----END CERTIFICATE-----\n";
+    let only = only.split_inclusive(end).next().unwrap();
+    fs::write(second.join("authority.pem"), only).unwrap();
+    prepare(&second, now).unwrap();
+    two.look(2);
+
+    // The same where the one before is believed still.
+    switch(&second).unwrap();
+    two.look(2);
+    assert!(prepare(&second, now).is_err(), "one is under way");
+    let other = two.folder.path().join("other");
+    Authority::found(&other, CLUSTER, now).unwrap();
+    for (from, to) in [
+        ("authority.pem", NEXT_FILE),
+        ("authority.key", NEXT_KEY_FILE),
+    ] {
+        fs::copy(other.join(from), second.join(to)).unwrap();
+    }
+    assert!(prepare(&second, now).is_err(), "one is under way");
+    Credentials::of_node(&second, CLUSTER, &subject(2), now).unwrap();
+
+    // What somebody else has put there is told of: the file, and what to do.
+    let mut three = fs::read_to_string(second.join("authority.pem")).unwrap();
+    three += &fs::read_to_string(other.join("authority.pem")).unwrap();
+    fs::write(second.join("authority.pem"), three).unwrap();
+    let started = Credentials::of_node(&second, CLUSTER, &subject(2), now);
+    let error = started.map(drop).unwrap_err();
+    assert!(matches!(error, CredentialsError::TooMany { count: 3, .. }));
+    for part in ["2/authority.pem", "hint: leave the first"] {
+        assert!(error.to_string().contains(part), "{part} in {error}");
+    }
+    let (_, _, runs) = &two.machines[1];
+    let shown = runs.issued();
+    assert!(runs.refresh(now).is_err());
+    assert_eq!(runs.issued(), shown, "what runs goes on as it was");
+}
+
 /// A certificate that an administrator puts there is taken, with its key, if it is the node's and good.
 #[test]
 fn what_is_put_in_the_place_of_credentials_is_taken_or_told() {
