@@ -20,6 +20,7 @@ mod members;
 mod names;
 mod proto;
 mod tls;
+mod turns;
 mod watches;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use tonic::Status;
 pub use self::answering::{ListedView, MemberState, MemberView, MembersView, watch_members};
 pub use self::members::{EtcdMember, members};
 pub use self::tls::{EtcdTls, EtcdTlsError, TlsRefusal};
+pub use self::turns::{Taking, Turn, take_turn};
 
 use self::names::Root;
 
@@ -123,6 +125,18 @@ pub enum EtcdError {
     /// etcd has ended a watch.
     #[error("etcd ended a watch: {0}")]
     Watch(String),
+}
+
+impl EtcdError {
+    /// Whether somebody runs there all the same: a member that does not let in who asks, or has no leader.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Self::Tls(_) => true,
+            Self::Status(status) => calls::is_leaderless(status),
+            Self::Connect(_) | Self::TooSlow | Self::Watch(_) => false,
+        }
+    }
 }
 
 impl From<Status> for EtcdError {

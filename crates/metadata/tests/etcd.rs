@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_metadata::client::Status;
+use holdfast_metadata::etcd::{EtcdEndpoint, Taking, Turn, take_turn};
 use holdfast_metadata::suite::user::{key, prefix, put};
 use holdfast_metadata::suite::{self, Harness, User};
 use holdfast_metadata::{Client, Session};
@@ -16,6 +17,46 @@ use tokio::time::{sleep, timeout};
 
 use crate::common::CLUSTER;
 use crate::common::etcd::{Cluster, Release};
+
+/// A member's client endpoint.
+fn endpoint(cluster: &Cluster, member: usize) -> EtcdEndpoint {
+    cluster.address(member).parse().unwrap()
+}
+
+/// Whoever asks at whichever member: one has the turn, until its time is over.
+#[tokio::test]
+async fn a_turn_is_one_members_at_a_time_and_ends_by_itself() {
+    for release in [Release::Packaged, Release::Built] {
+        let mut cluster = Cluster::start(release, 3);
+        let ask = |endpoint: EtcdEndpoint, name: &'static str| async move {
+            let taking = Taking {
+                key: "/etcd/turn",
+                name,
+                time: Duration::from_secs(2),
+            };
+            take_turn(&endpoint, CLUSTER, None, taking).await
+        };
+        let all = || [0, 1, 2].map(|member| endpoint(&cluster, member));
+        let [one, two, three] = all();
+        let begun = Instant::now();
+        let (one, two, three) = tokio::join!(ask(one, "n1"), ask(two, "n2"), ask(three, "n3"));
+        let all_turns = [one, two, three].map(Result::unwrap);
+        let own = all_turns.iter().filter(|turn| **turn == Turn::Own);
+        assert_eq!(own.count(), 1, "{all_turns:?}");
+        let [one, two, _] = all();
+        // Nor is it given twice to the same one.
+        assert!(matches!(ask(one, "n1").await.unwrap(), Turn::Other(_)));
+        while ask(two.clone(), "n2").await.unwrap() != Turn::Own {
+            assert!(begun.elapsed() < SOON, "it ends");
+            sleep(Duration::from_millis(50)).await;
+        }
+        assert!(begun.elapsed() >= Duration::from_secs(2), "not before");
+        let last = endpoint(&cluster, 2);
+        cluster.kill(0);
+        cluster.kill(1);
+        assert!(ask(last, "n3").await.is_err(), "without a majority none");
+    }
+}
 
 /// Long enough for anything that happens at all, on a machine that is busy.
 const SOON: Duration = Duration::from_secs(60);

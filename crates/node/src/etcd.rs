@@ -11,6 +11,7 @@
 //! - an etcd that ends at once, again and again, is started ever more rarely;
 //! - its log is bounded.
 
+mod again;
 mod beginning;
 mod others;
 mod supervisor;

@@ -20,6 +20,10 @@ const CLUSTER: ClusterId = ClusterId(7);
 const BUILT_VERSION: &str = "3.7.3";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// As long as members look twice whether they are to be started again.
+const LOOKS: Duration = Duration::from_secs(25);
+/// Between two that are started again, as long as ending one takes no longer than that.
+const TURN_MIN: Duration = Duration::from_secs(10);
 /// For so long nothing happens that must not.
 const QUIET: Duration = Duration::from_secs(4);
 
@@ -153,6 +157,32 @@ impl Three {
             waits.is_some_and(|text| text.contains(word))
         });
         self.supervisor(place).waits().unwrap()
+    }
+
+    fn pids(&self) -> [Option<u32>; 3] {
+        let running = |it: &Option<Supervisor>| it.as_ref().and_then(Supervisor::pid);
+        [0, 1, 2].map(|place| running(&self.supervisors[place]))
+    }
+
+    /// The first members become others, and no two of them at the same time.
+    fn are_started_again_in_turn(&self, before: &[Option<u32>]) {
+        let begun = Instant::now();
+        let mut turns = vec![None; before.len()];
+        while turns.contains(&None) {
+            assert!(begun.elapsed() < PATIENCE, "waited in vain: {turns:?}");
+            for ((turn, now), before) in turns.iter_mut().zip(self.pids()).zip(before) {
+                if now.is_some() && now != *before {
+                    turn.get_or_insert(begun.elapsed());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        turns.sort_unstable();
+        let gaps = turns
+            .windows(2)
+            .map(|two| two[1].unwrap() - two[0].unwrap());
+        assert!(gaps.min().unwrap() >= TURN_MIN, "{turns:?}");
+        self.wait_until_whole();
     }
 
     fn assert_stays_out(&self, place: usize) {
@@ -585,8 +615,7 @@ fn members_follow_when_the_authority_is_replaced() {
             replacing::prepare(directory, now).unwrap();
         });
     }
-    let pids = || [1, 2, 3].map(|place| three.supervisor(place).pid());
-    let before = pids();
+    let before = three.pids();
     for place in 1..=3 {
         let directory = &own[place - 1];
         replacing::switch(directory).unwrap();
@@ -597,12 +626,21 @@ fn members_follow_when_the_authority_is_replaced() {
         three.wait_until_whole();
     }
     // Which of them signs is of no matter to etcd.
-    assert_eq!(pids(), before);
-    for place in 1..=3 {
-        started_again(&three, place, &|directory| {
-            replacing::finish(directory).unwrap();
-        });
+    assert_eq!(three.pids(), before);
+    // As a tool does it: on all machines at once, while one member is away.
+    three.stop(3);
+    let before = three.pids();
+    for directory in &own {
+        replacing::finish(directory).unwrap();
     }
+    let quiet = Instant::now();
+    while quiet.elapsed() < LOOKS {
+        assert_eq!(three.pids(), before, "a second one is away");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    three.start(3);
+    let before = three.pids();
+    three.are_started_again_in_turn(&before[..2]);
     // What the authority before has signed is let in nowhere, by whoever still knows its key.
     let both = [ca, fs::read(own[0].join("authority.pem")).unwrap()].concat();
     let of_before = EtcdTls::new(&both, of_before).unwrap();

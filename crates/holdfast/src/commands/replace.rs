@@ -197,8 +197,8 @@ impl Settled {
             late.join("; ")
         ))
         .hint(
-            "give the step before on these, and wait for half a minute; one that is gone for good is removed first, or --unasked \
-             says that nobody is to be asked",
+            "give the step before on these, and wait for half a minute, and so long for each member of etcd, which take turns; one that \
+             is gone for good is removed first, or --unasked says that nobody is to be asked",
         ))
     }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::again::Again;
 use super::beginning::{Beginning, Wait};
 use super::trouble::Trouble;
 use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan, waiting};
@@ -24,6 +25,8 @@ use crate::process::Process;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often it is looked whether its log has grown.
 const LOG_LOOK: Duration = Duration::from_secs(10);
+/// Why an etcd that runs well is started again.
+const BELIEVES_OTHERS: &str = "its machine believes other authorities now";
 /// Between the end of etcd and its next start: short at first, because the cluster can do with every
 /// member; at most so long that whoever has mended what was wrong does not wait.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -256,6 +259,7 @@ fn watch(
     trouble: &mut Trouble,
 ) -> Option<End> {
     let mut looked = Instant::now();
+    let mut again = Again::new(plan);
     loop {
         let end = told(stopped, LOOK);
         if end.is_some() || running.process.has_ended() {
@@ -268,8 +272,10 @@ fn watch(
         }
         if looked.elapsed() >= LOG_LOOK {
             looked = Instant::now();
-            if plan.believes_others() {
-                tracing::info!("etcd is started again: its machine believes other authorities now");
+            if !plan.believes_others() {
+                again.over();
+            } else if again.is_time(plan, BELIEVES_OTHERS) {
+                tracing::info!("etcd is started again: {BELIEVES_OTHERS}");
                 super::supervisor::end(&running.process);
                 return None;
             }
