@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use holdfast_metadata::client::{Client, ConnectError, Status};
 use holdfast_metadata::etcd::{
-    EtcdConfig, EtcdError, EtcdTls, EtcdTlsError, MemberState, MembersView, TlsRefusal,
-    watch_members,
+    EtcdConfig, EtcdEndpoint, EtcdError, EtcdTls, EtcdTlsError, MemberState, MembersView,
+    TlsRefusal, members, watch_members,
 };
 use holdfast_metadata::suite::User;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tokio::sync::watch;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::common::CLUSTER;
@@ -118,6 +120,53 @@ async fn etcd_with_tls_is_used_and_who_is_not_known_is_refused() {
     let plain = Cluster::start(Release::Built, 1);
     let plain = config(&plain, Some(tls(&authority, None)));
     assert_eq!(refused(&plain).await, TlsRefusal::NoTls);
+}
+
+/// Has no TLS for who begins with it, as whoever is on the way can say, and tells of everybody who comes without.
+async fn stand_in(listener: TcpListener, came: mpsc::Sender<()>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let mut said = [0; 4096];
+        // A record of TLS begins with 22, HTTP/2 with a letter.
+        match stream.read(&mut said).await {
+            Ok(1..) if said[0] == 22 => {
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            }
+            Ok(1..) => drop(came.send(()).await),
+            _ => {}
+        }
+    }
+}
+
+/// Members get TLS one after the other, and meanwhile are spoken to as they are: but one that has had it is not taken for one that
+/// has none, whoever says so.
+#[tokio::test]
+async fn where_tls_was_found_nothing_is_said_in_the_clear_any_more() {
+    let authority = Authority::new();
+    let own = authority.sign("client");
+    let tls = || tls(&authority, Some(&own)).or_plain();
+    let mut cluster = member(Release::Built, &authority, "127.0.0.1");
+    let endpoint: EtcdEndpoint = cluster.address(0).parse().unwrap();
+    members(&endpoint, CLUSTER, Some(&tls())).await.unwrap();
+    cluster.kill(0);
+    let (told, mut came) = mpsc::channel(16);
+    let listener = TcpListener::bind(endpoint.address()).await.unwrap();
+    tokio::spawn(stand_in(listener, told));
+    for _ in 0..3 {
+        let error = members(&endpoint, CLUSTER, Some(&tls())).await.unwrap_err();
+        assert!(
+            matches!(error, EtcdError::Tls(TlsRefusal::Downgraded)),
+            "{error:?}"
+        );
+    }
+    assert!(came.try_recv().is_err(), "something was said in the clear");
+
+    // Where it was not found yet, whoever is on the way is taken for one without: that is what the setting means.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (told, mut came) = mpsc::channel(16);
+    tokio::spawn(stand_in(listener, told));
+    let _ = members(&address.parse().unwrap(), CLUSTER, Some(&tls())).await;
+    assert!(came.try_recv().is_ok());
 }
 
 #[test]

@@ -21,6 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::calls::{Member, refusal};
 use super::names::{looks_only, revision};
 use super::proto::{WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchUnion};
+use super::tls::SECURE;
 use super::watches::Watches;
 use super::{Connector, EtcdError, EtcdTls, TlsRefusal};
 use crate::client::ConnectError;
@@ -166,14 +167,22 @@ impl way::Connection for EtcdConnection {
     }
 }
 
-/// Connects; in the clear only where there is to be no TLS, or what answers has none and that is said to be good enough.
+/// Connects; in the clear only where there is to be no TLS, or what answers has none, never had, and that is said to be good enough.
 pub(super) async fn connect(address: &str, tls: Option<&EtcdTls>) -> Result<Channel, EtcdError> {
     let connected = dial(address, tls).await;
+    if !tls.is_some_and(EtcdTls::is_plain_too) {
+        return connected;
+    }
     match connected {
-        Err(EtcdError::Tls(TlsRefusal::NoTls)) if tls.is_some_and(EtcdTls::is_plain_too) => {
+        Ok(channel) => {
+            SECURE.note(address);
+            Ok(channel)
+        }
+        Err(EtcdError::Tls(TlsRefusal::NoTls)) if SECURE.may_be_plain(address) => {
             dial(address, None).await
         }
-        connected => connected,
+        Err(EtcdError::Tls(TlsRefusal::NoTls)) => Err(TlsRefusal::Downgraded.into()),
+        refused => refused,
     }
 }
 

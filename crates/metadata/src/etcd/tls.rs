@@ -6,9 +6,11 @@
 //! Invariants:
 //! - what is made of PEM is usable, or refused before anybody connects;
 //! - what is no use when it is given again changes nothing: what was given before counts on;
-//! - nothing is said in the clear unless [`EtcdTls::or_plain`] was asked for;
+//! - nothing is said in the clear unless [`EtcdTls::or_plain`] was asked for, and then not to an address at which this process has
+//!   found a member with TLS: whoever is on the way could choose else, at any time;
 //! - a key is in no error, and not in what `Debug` prints.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -93,6 +95,7 @@ impl EtcdTls {
     }
 
     /// Speaks in the clear to what answers and has no TLS: for members of which some have it already, and for no longer than that.
+    /// Whoever is on the way before TLS was found at an address can keep it from being found.
     #[must_use]
     pub fn or_plain(mut self) -> Self {
         self.is_plain_too = true;
@@ -117,6 +120,30 @@ impl EtcdTls {
 impl fmt::Debug for EtcdTls {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("EtcdTls(..)")
+    }
+}
+
+/// Addresses that are remembered at most: more than there are members. Where they are full, none is taken for one without TLS.
+const SECURE_MAX: usize = 1024;
+
+/// Where members with TLS were found, one that is believed, since this process began: whoever asks then, and with what.
+pub(super) struct Secure(Mutex<BTreeSet<String>>);
+
+pub(super) static SECURE: Secure = Secure(Mutex::new(BTreeSet::new()));
+
+impl Secure {
+    /// There is one.
+    pub(super) fn note(&self, address: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < SECURE_MAX && !known.contains(address) {
+            known.insert(address.to_owned());
+        }
+    }
+
+    /// Whether one without TLS may be there.
+    pub(super) fn may_be_plain(&self, address: &str) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.len() < SECURE_MAX && !known.contains(address)
     }
 }
 
@@ -173,6 +200,12 @@ pub enum TlsRefusal {
     /// It does not speak TLS.
     #[error("what answers does not speak TLS: is it an http:// endpoint?")]
     NoTls,
+    /// It does not speak TLS, and did before.
+    #[error(
+        "it had TLS, and what answers there now does not: it is not spoken to in the clear any more, for somebody may be on the way; \
+         if TLS was taken from it on purpose, start this node's service again"
+    )]
+    Downgraded,
 }
 
 impl TlsRefusal {
@@ -247,5 +280,24 @@ impl TlsRefusal {
         let mut all = is_of_certificates.iter();
         all.any(|it| format!("{it:?}") == alert)
             .then_some(Self::Certificate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_then_nothing_is_plain() {
+        let secure = Secure(Mutex::new(BTreeSet::new()));
+        for number in 0..SECURE_MAX {
+            let address = format!("192.0.2.1:{number}");
+            assert!(secure.may_be_plain(&address));
+            secure.note(&address);
+            assert!(!secure.may_be_plain(&address));
+        }
+        secure.note("192.0.2.2:1");
+        assert_eq!(secure.0.lock().unwrap().len(), SECURE_MAX);
+        assert!(!secure.may_be_plain("192.0.2.2:1"));
     }
 }
