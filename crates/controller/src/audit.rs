@@ -188,6 +188,8 @@ impl Writer {
             Some(file) => file,
             None => {
                 let mut file = append_to(&self.path)?;
+                // A line is on the medium only where the name of its file is.
+                holdfast_durable::sync_parent(&self.path)?;
                 self.bytes = file.metadata()?.len();
                 // What the last line lacks of one, it gets: the next one is a line of its own.
                 if self.bytes > 0 {
@@ -226,7 +228,7 @@ impl Writer {
         line.push(b'\n');
         self.file()?;
         if self.bytes + line.len() as u64 > FILE_BYTES_MAX {
-            std::fs::rename(&self.path, old(&self.path))?;
+            holdfast_durable::rename(&self.path, &old(&self.path))?;
             self.file = None;
         }
         let file = self.file()?;

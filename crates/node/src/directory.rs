@@ -4,7 +4,7 @@
 //! - two processes never have the same directory, whatever became of the former holder;
 //! - the file is never removed: a lock on a removed file would be none.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use crate::predecessor::Holder;
 
 /// The file in a node's directory that its process locks, and writes its number into.
 pub const PID_FILE: &str = "node.pid";
+
+/// Who may use a file of a node's, as far as the process's mask lets them.
+const FOR_ALL: u32 = 0o666;
 
 /// A node's directory, held by this process.
 #[derive(Debug)]
@@ -135,13 +138,7 @@ pub fn holder(path: &Path) -> Option<u32> {
 /// # Errors
 /// It cannot be written. Then the former one is there.
 pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
-    let mut next = path.as_os_str().to_owned();
-    next.push(".new");
-    let mut file = File::create(&next)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&next, path)?;
-    sync_parent(path)
+    holdfast_durable::replace(path, text.as_bytes(), FOR_ALL)
 }
 
 /// Removes a file for good, if there is one.
@@ -149,17 +146,7 @@ pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
 /// # Errors
 /// It is there, and cannot be removed.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => sync_parent(path),
-    }
-}
-
-/// What has become of a file's name is there after a loss of power too.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    holdfast_durable::remove(path)
 }
 
 fn write_number(lock: &mut File) -> io::Result<()> {
@@ -177,6 +164,8 @@ fn read_number(file: &mut File) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -4,9 +4,9 @@
 //! - a key is never in a file that others could read, not for a moment, and not in memory any more when nobody has it in hand;
 //! - what is written is there whole, or not at all.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -182,42 +182,28 @@ pub fn write_key(path: &Path, text: &str) -> Result<(), CredentialsError> {
 
 /// Writes a file that must not be there yet: it is there as a whole, or not at all, however the machine fails.
 pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CredentialsError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".new-{}", std::process::id()));
-    let new = Path::new(&name);
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(new)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            // Unlike a rename it does not replace what is there.
-            fs::hard_link(new, path)
-        });
-    // Whatever came of it, it is not wanted any more.
-    let _ = fs::remove_file(new);
-    let synced = written.and_then(|()| match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
-        _ => Ok(()),
-    });
-    synced.map_err(|source| match source.kind() {
+    let written = holdfast_durable::create(path, text.as_bytes(), mode);
+    written.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => CredentialsError::Exists(path.to_owned()),
         _ => CredentialsError::io("write", path)(source),
     })
 }
 
-/// Puts another content in a file's place.
+/// Puts another content in a file's place: the former one is there, or this, however the machine fails.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), CredentialsError> {
-    let beside = path.with_extension("new");
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(CredentialsError::io("remove", &beside)(error));
-        }
-        _ => {}
+    let replaced = holdfast_durable::replace(path, text.as_bytes(), mode);
+    replaced.map_err(CredentialsError::io("replace", path))
+}
+
+/// Moves a file, if it is there, in the place of the one that has the name.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), CredentialsError> {
+    match holdfast_durable::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved.map_err(CredentialsError::io("move", from)),
     }
-    write_new(&beside, text, mode)?;
-    fs::rename(&beside, path).map_err(CredentialsError::io("replace", path))
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), CredentialsError> {
+    holdfast_durable::remove(path).map_err(CredentialsError::io("remove", path))
 }

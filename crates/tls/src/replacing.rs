@@ -11,8 +11,6 @@
 //! - what is shown at any moment is signed by an authority that is in the file at that moment;
 //! - keys for secrets are in files of their own, and are not touched.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -158,8 +156,8 @@ pub fn switch(directory: &Path) -> Result<(), CredentialsError> {
         if !KeyPair::from_pem(&text).is_ok_and(|pair| belong(&next, &pair)) {
             return Err(CredentialsError::OtherKey(next_key));
         }
-        rename(&key, &former_key)?;
-        rename(&next_key, &key)?;
+        files::rename(&key, &former_key)?;
+        files::rename(&next_key, &key)?;
     } else if key.exists() && !belongs(&next, &key)? {
         // Whoever has the key of an authority here has that of the next one, too, or none.
         return Err(CredentialsError::Missing(next_key));
@@ -171,7 +169,7 @@ pub fn switch(directory: &Path) -> Result<(), CredentialsError> {
         .map(|it| to_pem(it))
         .collect();
     files::replace(&path, &text, 0o644)?;
-    remove(&next_path)
+    files::remove(&next_path)
 }
 
 /// Believes none but the authority that signs now.
@@ -193,31 +191,12 @@ pub fn finish(directory: &Path) -> Result<(), CredentialsError> {
     if authorities.len() > 1 {
         files::replace(&path, &to_pem(&authorities[0]), 0o644)?;
     }
-    remove(&directory.join(FORMER_KEY_FILE))
+    files::remove(&directory.join(FORMER_KEY_FILE))
 }
 
 fn belongs(certificate: &CertificateDer<'_>, key: &Path) -> Result<bool, CredentialsError> {
     let pair = KeyPair::from_pem(&files::read_key(key)?);
     Ok(pair.is_ok_and(|pair| belong(certificate, &pair)))
-}
-
-/// Moves a file, if it is there.
-fn rename(from: &Path, to: &Path) -> Result<(), CredentialsError> {
-    match fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(CredentialsError::io("move", from)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove(path: &Path) -> Result<(), CredentialsError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(CredentialsError::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Asks other machines how far they are.

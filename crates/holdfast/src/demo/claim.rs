@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use holdfast_model::ClusterId;
+use holdfast_node::directory::replace_file;
 use holdfast_node::predecessor::{self, Holder};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use super::settings::Settings;
 use crate::failure::Failure;
 
 const MARKER_FILE: &str = ".holdfast-demo";
+/// What [`replace_file`] writes before.
 const MARKER_FILE_NEW: &str = ".holdfast-demo.new";
 const LOCK_FILE: &str = ".holdfast-demo.lock";
 /// The only schema of a marker that this program understands.
@@ -259,13 +261,9 @@ fn number_in(lock: &Path) -> Option<u32> {
 }
 
 fn write_marker(path: &Path, marker: &Marker) -> io::Result<()> {
-    let new = path.join(MARKER_FILE_NEW);
-    let mut file = File::create(&new)?;
-    serde_json::to_writer(&mut file, marker)?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    fs::rename(&new, path.join(MARKER_FILE))?;
-    File::open(path)?.sync_all()
+    let mut text = serde_json::to_string(marker)?;
+    text.push('\n');
+    replace_file(&path.join(MARKER_FILE), &text)
 }
 
 fn erase(path: &Path) -> io::Result<()> {

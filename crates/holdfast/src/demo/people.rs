@@ -4,10 +4,8 @@
 //! - both are made once, and kept in files that nobody else can read; a token that holds no more is made anew;
 //! - a user that somebody has made, or changed, is left alone.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use holdfast_api::documents::{TokenCreate, UserCreate};
 use holdfast_api::{Identities, ProblemKind, Shown};
@@ -95,16 +93,8 @@ pub(crate) fn metadata_token(layout: &Layout) -> Result<String, Failure> {
 }
 
 fn write_secret(path: &Path, secret: &str) -> Result<(), Failure> {
-    let write = |path: &Path| -> io::Result<()> {
-        let new: PathBuf = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(true).write(true).mode(0o600);
-        let mut file = options.open(&new)?;
-        writeln!(file, "{secret}")?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write(path).map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
+    let written = holdfast_durable::replace(path, format!("{secret}\n").as_bytes(), 0o600);
+    written.map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
 }
 
 /// A text that nobody can guess.

@@ -86,7 +86,7 @@ impl Directory {
         let database = builder().create(&new).map_err(super::StoreError::from)?;
         tables::initialize(&database, cluster)?;
         drop(database);
-        std::fs::rename(&new, name).map_err(failed(name))?;
+        holdfast_durable::rename(&new, name).map_err(failed(name))?;
         self.sync_names()
     }
 
