@@ -32,6 +32,7 @@ use crate::task::Task;
 
 mod dialler;
 mod door;
+mod finder;
 mod greeting;
 mod half;
 mod handshakes;
@@ -112,6 +113,8 @@ pub(crate) struct Peers {
 struct Peer {
     address: String,
     dialler: Option<Dialler>,
+    /// Looks its name up, for the door.
+    finder: Option<Task>,
     half: Option<Half>,
     link: Option<Link>,
 }
@@ -179,6 +182,7 @@ impl Peers {
         )));
         for (peer, state) in &mut self.peers {
             state.dialler = Dialler::start(identity, *peer, &state.address, &self.shared);
+            state.finder = finder::find(*peer, &state.address, &self.shared);
         }
     }
 
@@ -243,6 +247,7 @@ impl Peers {
         let mut tasks = Vec::new();
         for (_, mut peer) in std::mem::take(&mut self.peers) {
             peer.dialler = None;
+            drop(peer.finder.take());
             if let Some(link) = peer.link {
                 for lane in [link.control, link.data] {
                     lane.stream.close();
@@ -324,6 +329,7 @@ impl Peers {
         let state = self.peers.entry(peer).or_insert_with(|| Peer {
             address: String::new(),
             dialler: None,
+            finder: None,
             half: None,
             link: None,
         });
@@ -341,6 +347,7 @@ impl Peers {
                 dialler.rest(link.hello.link);
             }
             state.dialler = dialler;
+            state.finder = finder::find(peer, &state.address, &self.shared);
         }
     }
 
@@ -510,9 +517,15 @@ async fn hear(listener: TcpListener, identity: Identity, shared: Rc<Shared>) {
         let from = from.ip();
         let (place, ended) = shared.door.enter(from);
         if let Some(ended) = ended {
-            let error = GreetingError::Crowd;
+            let error = match &place {
+                Some(_) => GreetingError::Crowd,
+                None => GreetingError::Full,
+            };
             shared.inbox.push(Item::Refused { from: ended, error }, 0);
         }
+        let Some(place) = place else {
+            return;
+        };
         let number = place.number();
         let its = Rc::clone(&shared);
         let task = tokio::task::spawn_local(async move {

@@ -10,7 +10,7 @@ use crate::support::credentials::{DAY, Made, connector, ours, subject};
 use crate::support::{
     CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, secure, within,
 };
-use holdfast_engine::{Event, PeerEvent};
+use holdfast_engine::{Event, PeerCommand, PeerEvent};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_tls::{Credentials, NODE_DAYS, PeerTls, Renewal};
 use holdfast_wire::{Lane, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode, hello_to_frame};
@@ -313,6 +313,29 @@ fn handshakes_that_stand_still_are_bounded_and_keep_nobody_out() {
         "{text}"
     );
     assert!(log.count("127.0.0.9") <= 2, "{text}");
+}
+
+/// Nodes that are known by a name, and come from where that leads, are not taken for strangers by a node that was just started.
+#[test]
+fn who_comes_from_where_a_name_leads_has_room() {
+    secure(async {
+        let mut two = TestNode::open(2);
+        two.network.peer_command(PeerCommand::Connect {
+            peer: NodeId(1),
+            address: "localhost:7462".to_owned(),
+        });
+        // Until it was looked up.
+        two.silent(QUIET).await;
+        let (mut named, mut others) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            named.push(from(1, two.peers).await);
+            others.push(from(9, two.peers).await);
+        }
+        within(ends(&mut others[0])).await;
+        let mut said = [0];
+        let ended = tokio::time::timeout(QUIET, named[0].read(&mut said)).await;
+        assert!(ended.is_err(), "{ended:?}");
+    });
 }
 
 /// Strangers who are refused are told of, but not without end, and the node that is refused is told of beside them.

@@ -1,18 +1,20 @@
 //! Who has connected and has not shown yet who it is.
 //!
 //! Anybody can connect and say nothing. So nobody is turned away for want of a place: the one goes that has waited longest of
-//! the address that has most, and of those from which nodes come, none goes as long as there is another. Who has shown that it
-//! is a node that may come takes no place here any more.
+//! the address that has most, and of those from which nodes come, none goes as long as there is another, and none for a stranger:
+//! where all that wait are such, it is the stranger who goes. Who has shown that it is a node that may come takes no place here any
+//! more.
 //!
 //! It refuses to know sockets: it ends the tasks that serve them.
 //!
 //! Invariants:
 //! - no more wait than [`UNPROVEN_MAX`], and from an address from which no node is known to come no more than
 //!   [`UNPROVEN_OF_ADDRESS_MAX`];
+//! - nobody from where a node is known to come gives way to somebody from elsewhere;
 //! - who is dropped was told of as such, once.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -20,6 +22,9 @@ use holdfast_model::{NodeId, Origin};
 use tokio::task::AbortHandle;
 
 use crate::limits::{UNPROVEN_MAX, UNPROVEN_OF_ADDRESS_MAX};
+
+/// Addresses of a name that are remembered: more than a machine has networks for nodes.
+const ADDRESSES_MAX: usize = 16;
 
 /// Those who wait.
 #[derive(Clone, Default)]
@@ -43,8 +48,8 @@ struct Connection {
 /// From where a node comes.
 #[derive(Default)]
 struct Known {
-    /// It is said to be there.
-    said: Option<IpAddr>,
+    /// It is said to be there: one address, or those of a name.
+    said: BTreeSet<IpAddr>,
     /// It has shown there who it is, at last.
     shown: Option<IpAddr>,
 }
@@ -55,15 +60,28 @@ pub(crate) struct Place {
     door: Door,
 }
 
+/// Who has to go when one more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goes {
+    /// There is room for all.
+    Nobody,
+    /// Who has this number.
+    One(u64),
+    /// Who comes.
+    Newcomer,
+}
+
 impl Door {
-    /// Somebody comes. Whoever has to go for it is ended, and its address told.
-    pub(crate) fn enter(&self, from: IpAddr) -> (Place, Option<IpAddr>) {
+    /// Somebody comes, and gets a place, if one can be had. Whoever has to go for it is ended, and its address told.
+    pub(crate) fn enter(&self, from: IpAddr) -> (Option<Place>, Option<IpAddr>) {
         let from = from.to_canonical();
         let mut waiting = self.0.borrow_mut();
         let is_known = waiting.is_known(from);
-        let ended = waiting
-            .one_too_many(from, is_known)
-            .and_then(|number| waiting.connections.remove(&number));
+        let ended = match waiting.who_goes(from, is_known) {
+            Goes::Nobody => None,
+            Goes::One(number) => waiting.connections.remove(&number),
+            Goes::Newcomer => return (None, Some(from)),
+        };
         waiting.drawn += 1;
         let number = waiting.drawn;
         let connection = Connection {
@@ -82,7 +100,7 @@ impl Door {
             connection.from
         });
         let door = self.clone();
-        (Place { number, door }, ended)
+        (Some(Place { number, door }), ended)
     }
 
     /// The task that serves who has this place, which has not run yet.
@@ -92,11 +110,20 @@ impl Door {
         }
     }
 
-    /// A node has this address, by what is said of it: a name tells nothing here.
+    /// A node has this address, by what is said of it: a name tells nothing here, before it was looked up.
     pub(crate) fn note_said(&self, node: NodeId, address: &str) {
         let said = address.parse().ok();
         let said = said.map(|address: SocketAddr| address.ip().to_canonical());
-        self.0.borrow_mut().known.entry(node).or_default().said = said;
+        self.0.borrow_mut().known.entry(node).or_default().said = said.into_iter().collect();
+    }
+
+    /// These are the addresses of the name that a node has.
+    pub(crate) fn note_found(&self, node: NodeId, addresses: impl Iterator<Item = IpAddr>) {
+        let found = addresses.take(ADDRESSES_MAX);
+        let found = found.map(|address| address.to_canonical()).collect();
+        if let Some(known) = self.0.borrow_mut().known.get_mut(&node) {
+            known.said = found;
+        }
     }
 
     /// A node has come from there, and shown who it is.
@@ -120,13 +147,12 @@ impl Door {
 
 impl Waiting {
     fn is_known(&self, from: IpAddr) -> bool {
-        let from = Some(from);
         let mut known = self.known.values();
-        known.any(|it| it.said == from || it.shown == from)
+        known.any(|it| it.said.contains(&from) || it.shown == Some(from))
     }
 
     /// Who has to go when one more comes from there.
-    fn one_too_many(&self, from: IpAddr, is_known: bool) -> Option<u64> {
+    fn who_goes(&self, from: IpAddr, is_known: bool) -> Goes {
         let mut by_origin: BTreeMap<(bool, Origin), (usize, u64)> = BTreeMap::new();
         for (number, connection) in &self.connections {
             let key = (connection.is_known, connection.from.into());
@@ -136,17 +162,19 @@ impl Waiting {
             && let Some((count, oldest)) = by_origin.get(&(false, from.into()))
             && *count >= UNPROVEN_OF_ADDRESS_MAX
         {
-            return Some(*oldest);
+            return Goes::One(*oldest);
         }
         if self.connections.len() < UNPROVEN_MAX {
-            return None;
+            return Goes::Nobody;
         }
         let most = |known| {
             let of = by_origin.iter().filter(|((it, _), _)| *it == known);
             of.max_by_key(|(_, (count, oldest))| (*count, std::cmp::Reverse(*oldest)))
         };
-        let (_, (_, oldest)) = most(false).or_else(|| most(true))?;
-        Some(*oldest)
+        match most(false).or_else(|| most(true).filter(|_| is_known)) {
+            Some((_, (_, oldest))) => Goes::One(*oldest),
+            None => Goes::Newcomer,
+        }
     }
 }
 
@@ -170,6 +198,12 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Somebody comes for whom there is a place.
+    fn enter(door: &Door, from: &str) -> (Place, Option<IpAddr>) {
+        let (place, ended) = door.enter(address(from));
+        (place.expect("there is a place"), ended)
+    }
+
     fn waits(door: &Door, place: &Place) -> bool {
         door.0.borrow().connections.contains_key(&place.number)
     }
@@ -177,17 +211,17 @@ mod tests {
     #[test]
     fn one_address_takes_no_more_than_its_part_and_its_oldest_goes() {
         let door = Door::default();
-        let (stranger, other) = (address("192.0.2.1"), address("192.0.2.2"));
-        let (first_other, _) = door.enter(other);
+        let stranger = address("192.0.2.1");
+        let (first_other, _) = enter(&door, "192.0.2.2");
         let mut places = Vec::new();
         for _ in 0..UNPROVEN_OF_ADDRESS_MAX {
-            let (place, ended) = door.enter(stranger);
+            let (place, ended) = enter(&door, "192.0.2.1");
             assert_eq!(ended, None);
             places.push(place);
         }
         for number in 0..1000 {
             // As the same address in the form of IPv6, too.
-            let (place, ended) = door.enter(address("::ffff:192.0.2.1"));
+            let (place, ended) = enter(&door, "::ffff:192.0.2.1");
             assert_eq!(ended, Some(stranger));
             assert!(!waits(&door, &places[number]) && waits(&door, &places[number + 1]));
             places.push(place);
@@ -200,11 +234,10 @@ mod tests {
     #[test]
     fn of_many_addresses_the_one_with_most_gives_way() {
         let door = Door::default();
-        let (first, _) = door.enter(address("192.0.2.200"));
+        let (first, _) = enter(&door, "192.0.2.200");
         let mut places = Vec::new();
         for number in 0..1000_usize {
-            let from = address(&format!("198.51.100.{}", number % 100));
-            let (place, ended) = door.enter(from);
+            let (place, ended) = enter(&door, &format!("198.51.100.{}", number % 100));
             assert_eq!(ended.is_some(), number >= UNPROVEN_MAX - 1);
             places.push(place);
         }
@@ -218,11 +251,53 @@ mod tests {
         let door = Door::default();
         let mut places = Vec::new();
         for number in 0..=UNPROVEN_OF_ADDRESS_MAX {
-            let (place, ended) = door.enter(address(&format!("2001:db8:0:1::{number:x}")));
+            let (place, ended) = enter(&door, &format!("2001:db8:0:1::{number:x}"));
             assert_eq!(ended.is_some(), number == UNPROVEN_OF_ADDRESS_MAX);
             places.push(place);
         }
-        assert_eq!(door.enter(address("2001:db8:0:2::1")).1, None);
+        assert_eq!(enter(&door, "2001:db8:0:2::1").1, None);
+    }
+
+    /// All nodes of a cluster are behind one address, by a name, and this one has been started anew: nobody has shown there who he is.
+    #[test]
+    fn who_comes_from_where_a_name_leads_finds_a_place() {
+        let door = Door::default();
+        let address = address("192.0.2.100");
+        for node in 1..=63 {
+            door.note_said(NodeId(node), "a.name:7462");
+        }
+        assert!(!door.is_known(address), "it was not looked up");
+        for node in 1..=63 {
+            door.note_found(NodeId(node), [address].into_iter());
+        }
+        let mut places = Vec::new();
+        for _ in 0..2 * 63 {
+            let (place, ended) = enter(&door, "192.0.2.100");
+            assert_eq!(ended, None);
+            places.push(place);
+        }
+        door.forget(NodeId(7));
+        door.note_found(NodeId(7), [address].into_iter());
+        assert!(!door.0.borrow().known.contains_key(&NodeId(7)));
+    }
+
+    #[test]
+    fn no_stranger_takes_the_place_of_one_that_comes_from_where_nodes_are() {
+        let door = Door::default();
+        door.note_said(NodeId(1), "192.0.2.1:7462");
+        let mut places = Vec::new();
+        for _ in 0..UNPROVEN_MAX {
+            places.push(enter(&door, "192.0.2.1").0);
+        }
+        let stranger = address("198.51.100.1");
+        let (place, ended) = door.enter(stranger);
+        assert!(place.is_none());
+        assert_eq!(ended, Some(stranger), "it is told of");
+        assert!(places.iter().all(|place| waits(&door, place)));
+        // Another one from there is let in, for the oldest.
+        let (_place, ended) = enter(&door, "192.0.2.1");
+        assert_eq!(ended, Some(address("192.0.2.1")));
+        assert!(!waits(&door, &places[0]) && waits(&door, &places[1]));
     }
 
     /// All links of 64 nodes return at once, from one machine even, while others fill what is left.
@@ -238,17 +313,14 @@ mod tests {
         }
         let mut strangers = Vec::new();
         for number in 0..1000 {
-            strangers.push(
-                door.enter(address(&format!("198.51.100.{}", number % 250)))
-                    .0,
-            );
+            strangers.push(enter(&door, &format!("198.51.100.{}", number % 250)).0);
         }
         let mut places = Vec::new();
         for node in 1..=63 {
             for _lane in 0..2 {
-                let from = address(&format!("192.0.2.{}", if node < 32 { node } else { 100 }));
-                places.push(door.enter(from).0);
-                strangers.push(door.enter(address("198.51.100.251")).0);
+                let last = if node < 32 { node } else { 100 };
+                places.push(enter(&door, &format!("192.0.2.{last}")).0);
+                strangers.push(enter(&door, "198.51.100.251").0);
             }
         }
         assert!(places.iter().all(|place| waits(&door, place)));
@@ -256,7 +328,7 @@ mod tests {
         door.forget(NodeId(1));
         assert!(!door.is_known(address("192.0.2.1")) && door.is_known(address("192.0.2.100")));
         for _ in 0..1000 {
-            places.push(door.enter(address("192.0.2.100")).0);
+            places.push(enter(&door, "192.0.2.100").0);
         }
         assert_eq!(door.0.borrow().connections.len(), UNPROVEN_MAX);
     }

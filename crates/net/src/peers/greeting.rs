@@ -26,7 +26,8 @@ use tokio::time::timeout;
 use super::handshakes::Bench;
 use crate::limits::{
     CONNECT_TIME_MAX, CONTROL_KERNEL_BYTES, GREETING_TIME_MAX, HANDSHAKE_READ_BYTES,
-    HELLO_BYTES_MAX, LINK_PROBE, LINK_UNANSWERED_MAX, PROOF_TIME_MAX, UNPROVEN_OF_ADDRESS_MAX,
+    HELLO_BYTES_MAX, LINK_PROBE, LINK_UNANSWERED_MAX, PROOF_TIME_MAX, UNPROVEN_MAX,
+    UNPROVEN_OF_ADDRESS_MAX,
 };
 use crate::sealing::Sealing;
 use crate::stream::{Patience, Stream};
@@ -122,6 +123,11 @@ pub(crate) enum GreetingError {
          closed. Keep everything but nodes from `peers.listen`"
     )]
     Crowd,
+    #[error(
+        "it was closed at once: {UNPROVEN_MAX} connections wait without saying who they are, all from where nodes are. Keep everything \
+         but nodes from `peers.listen`"
+    )]
+    Full,
     #[error("{0} connects, although this node has the lower number and should")]
     Direction(NodeId),
 }
