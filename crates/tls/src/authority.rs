@@ -5,6 +5,7 @@
 //! - what it signs is good for speaking and for answering, and signs nothing itself.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -147,7 +148,7 @@ impl Authority {
         self.cluster
     }
 
-    /// Signs a certificate for a key of a machine, and gives it as PEM.
+    /// Signs a certificate for a key of a machine, good from now on, and gives it as PEM.
     ///
     /// # Errors
     /// [`CredentialsError::Name`] if the subject has a name that none can have.
@@ -157,7 +158,33 @@ impl Authority {
         key: &KeyPair,
         now: SystemTime,
     ) -> Result<String, CredentialsError> {
-        let mut params = valid(now, NODE_DAYS);
+        self.sign_for(subject, key, period(now, NODE_DAYS))
+    }
+
+    /// The same, in the place of one that was good in `former`: whenever that was good, this one is as well. The clock here may be wrong,
+    /// ahead or behind, and then `now` is no time at which others would take what begins or ends by it.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn sign_again(
+        &self,
+        subject: &Subject,
+        key: &KeyPair,
+        former: Range<SystemTime>,
+        now: SystemTime,
+    ) -> Result<String, CredentialsError> {
+        let present = period(now, NODE_DAYS);
+        let both = present.start.min(former.start)..present.end.max(former.end);
+        self.sign_for(subject, key, both)
+    }
+
+    fn sign_for(
+        &self,
+        subject: &Subject,
+        key: &KeyPair,
+        period: Range<SystemTime>,
+    ) -> Result<String, CredentialsError> {
+        let mut params = valid(period);
         let node = NodeIdentity {
             cluster: self.cluster,
             node: subject.node,
@@ -236,7 +263,7 @@ impl Authority {
 
 /// The certificate of the authority of a cluster with this key, as PEM.
 pub(crate) fn certify(cluster: ClusterId, key: &KeyPair, now: SystemTime) -> String {
-    let mut params = valid(now, AUTHORITY_DAYS);
+    let mut params = valid(period(now, AUTHORITY_DAYS));
     let name = format!("{NAME}{:032x}", cluster.0);
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -313,11 +340,16 @@ pub(crate) fn new_key() -> KeyPair {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("the system has randomness")
 }
 
-/// A certificate that begins now and is good for so many days.
-fn valid(now: SystemTime, days: u64) -> CertificateParams {
+/// From now on, for so many days.
+fn period(now: SystemTime, days: u64) -> Range<SystemTime> {
+    now - CLOCKS_APART..now + Duration::from_secs(days * 24 * 60 * 60)
+}
+
+/// A certificate that is good then.
+fn valid(period: Range<SystemTime>) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.not_before = calendar(now - CLOCKS_APART);
-    params.not_after = calendar(now + Duration::from_secs(days * 24 * 60 * 60));
+    params.not_before = calendar(period.start);
+    params.not_after = calendar(period.end);
     params.serial_number = Some(SerialNumber::from(serial().to_vec()));
     params.distinguished_name = rcgen::DistinguishedName::new();
     params

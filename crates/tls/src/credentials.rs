@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - what is shown has its key here, is of the authority here, and names this node;
-//! - a certificate that is renewed keeps its key, so that no crash leaves one without the other;
+//! - a certificate that is renewed keeps its key, so that no crash leaves one without the other, and is good whenever the one before
+//!   was, however wrong the clock is by which it is renewed;
 //! - what somebody has changed in the directory is taken as a whole and when it is right, or not at all.
 
 use std::fmt;
@@ -26,6 +27,9 @@ use crate::files::{self, CredentialsError};
 use crate::issued::{Issued, certificate, fingerprint, unreadable};
 use crate::trust::Trust;
 use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE, NODE_FILE, NODE_KEY_FILE};
+
+/// How long a certificate is good for that is made.
+const NODE_TIME: Duration = Duration::from_secs(authority::NODE_DAYS * 24 * 60 * 60);
 
 /// A machine's credentials.
 #[derive(Clone)]
@@ -231,7 +235,8 @@ impl Credentials {
         let key_path = self.directory.join(NODE_KEY_FILE);
         let text = files::read_key(&key_path)?;
         let key = KeyPair::from_pem(&text).map_err(|_| no_key(&key_path))?;
-        let pem = authority.sign(subject, &key, now)?;
+        let former = present.not_before..present.not_after;
+        let pem = authority.sign_again(subject, &key, former, now)?;
         files::replace(&self.directory.join(NODE_FILE), &pem, 0o644)?;
         let (key, issued) = shown(&self.directory, &self.trust.authorities(), self.cluster)?;
         self.shown.set(key, issued.clone());
@@ -267,14 +272,16 @@ fn whose(issued: &Issued) -> NodeId {
     identity.expect("it was looked at when it was read").node
 }
 
-/// Whether less than a third of a certificate's time is left; or none of it has come, because the clock was ahead when it was made.
+/// Whether less than a third of a certificate's time is left; or none of it has come, because the clock was ahead when it was made, or is
+/// behind. One that was renewed begins with the first of them: no more than a year of it is its time.
 fn is_due(issued: &Issued, now: SystemTime) -> bool {
     if now < issued.not_before {
         return true;
     }
     let whole = issued.not_after.duration_since(issued.not_before);
+    let whole = whole.unwrap_or(Duration::ZERO).min(NODE_TIME);
     let left = issued.not_after.duration_since(now);
-    left.unwrap_or(Duration::ZERO) < whole.unwrap_or(Duration::ZERO) / 3
+    left.unwrap_or(Duration::ZERO) < whole / 3
 }
 
 /// What a directory has to show.

@@ -270,6 +270,52 @@ fn what_was_made_by_a_clock_that_was_ahead_is_made_anew() {
     assert!(matches!(renewal, Renewal::Renewed(it) if it.not_before < now));
 }
 
+/// What others take now they take after a clock was wrong for a moment, by whatever: what it has renewed is good when the one before was.
+#[test]
+fn a_clock_that_is_wrong_takes_nothing_away() {
+    for wrong in [
+        SystemTime::now() + 300 * DAY,
+        SystemTime::now() + 20 * 365 * DAY,
+        SystemTime::UNIX_EPOCH + 30 * DAY,
+    ] {
+        let made = Made::new(CLUSTER);
+        let (now, directory) = (SystemTime::now(), made.path("ca"));
+        let (credentials, _) = Credentials::of_node(&directory, CLUSTER, &subject(1), now).unwrap();
+        let before = credentials.issued();
+        let renewal = credentials.renew(&subject(1), wrong).unwrap();
+        assert!(matches!(renewal, Renewal::Renewed(_)), "{renewal:?}");
+        let after = credentials.issued();
+        assert!(after.not_before <= before.not_before, "{after:?}");
+        assert!(after.not_after >= before.not_after, "{after:?}");
+        // It is good by that clock as well, and not made anew at each look, by neither.
+        assert!((after.not_before..after.not_after).contains(&wrong));
+        for at in [wrong, now] {
+            let renewal = credentials.renew(&subject(1), at).unwrap();
+            assert_eq!(renewal, Renewal::NotDue);
+        }
+    }
+}
+
+/// It begins with the first one, and is due when a third of a year is left all the same.
+#[test]
+fn what_was_renewed_often_is_due_as_the_first_was() {
+    let made = Made::new(CLUSTER);
+    let (begun, directory) = (SystemTime::now(), made.path("ca"));
+    let (credentials, _) = Credentials::of_node(&directory, CLUSTER, &subject(1), begun).unwrap();
+    let mut renewed = Vec::new();
+    for day in 0..3000 {
+        let renewal = credentials.renew(&subject(1), begun + day * DAY).unwrap();
+        if matches!(renewal, Renewal::Renewed(_)) {
+            renewed.push(day);
+        }
+    }
+    let pauses = renewed.windows(2).map(|two| two[1] - two[0]);
+    assert!(renewed.len() > 10, "{renewed:?}");
+    for pause in pauses {
+        assert!((243..=245).contains(&pause), "{renewed:?}");
+    }
+}
+
 #[test]
 fn credentials_that_are_not_right_are_refused() {
     let made = Made::new(CLUSTER);
