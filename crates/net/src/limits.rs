@@ -93,6 +93,9 @@ pub(crate) const LINK_GOOD_AFTER: Duration = Duration::from_secs(1);
 /// How long the second lane of a link may take to end after the first has ended in good order: as long as a node that stops goes
 /// on sending. A node that is gone has ended both.
 pub(crate) const LAST_WORDS_TIME_MAX: Duration = STOP_TIME_MAX;
+/// Lanes at once that say that they end, and wait until the other end has heard it: both of all links of a cluster of 64 nodes. More
+/// of them end without a word.
+pub(crate) const PARTINGS_MAX: usize = 128;
 
 /// Connections of initiators unless configured otherwise: 64 volumes, six hosts, two paths, and
 /// some.

@@ -1,6 +1,8 @@
 //! All sockets of a node as one thing, for the loop that drives its engine.
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 
 use holdfast_engine::{Event, PeerCommand, PortalCommand};
@@ -116,6 +118,13 @@ impl Network {
         let context = Context::from_waker(Waker::noop());
         // Whoever waits next registers anew.
         let _ = self.poll_events(&context, events);
+    }
+
+    /// How many links with TLS ended since the start without the other end's word, as whoever is on the way can have it: it is counted
+    /// on while the network lives.
+    #[must_use]
+    pub fn links_cut(&self) -> Arc<AtomicU64> {
+        self.peers.cut_off()
     }
 
     /// Sends what is queued and closes everything in good order, within half a second.

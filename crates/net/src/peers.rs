@@ -6,12 +6,16 @@
 //! Invariants:
 //! - at most one link a peer is up, and it is of the newest hello that both ends exchanged;
 //! - a link is up when both its lanes are greeted, and down when one of them is;
+//! - a link with TLS that this node ends is told of as ended, so that the other one can tell it from one that was cut;
 //! - nodes that the engine has not named are not spoken to.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use holdfast_engine::{LinkId, PeerCommand, PeerEvent};
@@ -37,6 +41,7 @@ mod greeting;
 mod half;
 mod handshakes;
 mod lane;
+mod parting;
 
 use dialler::Dialler;
 use door::Door;
@@ -45,6 +50,7 @@ use greeting::{Greeted, GreetingError};
 use half::Half;
 use handshakes::Handshakes;
 use lane::{LaneEnd, LaneName};
+use parting::Partings;
 
 /// What the tasks of the links tell.
 pub(crate) enum Item {
@@ -105,8 +111,10 @@ pub(crate) struct Peers {
     /// Room for what the tasks tell, which is used again.
     taken: VecDeque<Item>,
     complaints: Complaints,
-    /// Links that ended without a word, since the start.
-    cut_off: u64,
+    /// Lanes that end in good order.
+    partings: Partings,
+    /// Links with TLS that ended without a word, since the start.
+    cut_off: Arc<AtomicU64>,
     acceptor: Option<Task>,
 }
 
@@ -142,6 +150,23 @@ impl Link {
     }
 }
 
+/// Whether the other end is told that a link ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Said,
+    /// It is over already.
+    Unsaid,
+}
+
+impl Word {
+    fn of(end: &LaneEnd) -> Self {
+        match end {
+            LaneEnd::Closed | LaneEnd::Wire(_) | LaneEnd::Full => Self::Said,
+            LaneEnd::CutOff | LaneEnd::Socket(_) | LaneEnd::Sealed(_) => Self::Unsaid,
+        }
+    }
+}
+
 /// Whether `hello` was said after `before`. Incarnations count on from one store of a node to the next.
 fn is_newer(hello: &Hello, before: &Hello) -> bool {
     (hello.incarnation, hello.link) > (before.incarnation, before.link)
@@ -166,7 +191,8 @@ impl Peers {
             dirty: [VecDeque::new(), VecDeque::new()],
             taken: VecDeque::new(),
             complaints: Complaints::default(),
-            cut_off: 0,
+            partings: Partings::default(),
+            cut_off: Arc::default(),
             acceptor: None,
         }
     }
@@ -190,7 +216,7 @@ impl Peers {
         match command {
             PeerCommand::Connect { peer, address } => self.connect(peer, address),
             PeerCommand::Forget { peer } => {
-                self.take_down(peer);
+                self.take_down(peer, Word::Said);
                 self.shared.admitted.borrow_mut().remove(&peer);
                 self.shared.door.forget(peer);
                 self.peers.remove(&peer);
@@ -202,7 +228,7 @@ impl Peers {
             } => self.send(peer, link, &message),
             PeerCommand::Reset { peer, link } => {
                 if self.link(peer, link).is_some() {
-                    self.take_down(peer);
+                    self.take_down(peer, Word::Said);
                 }
             }
         }
@@ -258,6 +284,7 @@ impl Peers {
         for task in tasks {
             task.ended().await;
         }
+        self.partings.ended().await;
     }
 
     fn handle(&mut self, item: Item) {
@@ -379,6 +406,7 @@ impl Peers {
         if let Some(link) = &state.link
             && !is_newer(&hello, &link.hello)
         {
+            self.partings.part(stream);
             return;
         }
         match state.half.take() {
@@ -395,7 +423,7 @@ impl Peers {
     }
 
     fn establish(&mut self, peer: NodeId, hello: Hello, control: Rc<Stream>, data: Rc<Stream>) {
-        self.drop_link(peer);
+        self.drop_link(peer, Word::Said);
         let Some(state) = self.peers.get_mut(&peer) else {
             return;
         };
@@ -454,8 +482,8 @@ impl Peers {
     }
 
     fn lane_ended(&mut self, peer: NodeId, end: &LaneEnd) {
-        if let LaneEnd::CutOff = end {
-            self.cut_off += 1;
+        if self.is_cut(end) {
+            self.cut_off.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(news) = self.complaints.is_news(About::Peer(peer), end) {
             match end {
@@ -463,7 +491,7 @@ impl Peers {
                     tracing::info!("link to {peer}: {end}{news}");
                 }
                 LaneEnd::CutOff => {
-                    let count = self.cut_off;
+                    let count = self.cut_off.load(Ordering::Relaxed);
                     tracing::info!("link to {peer}: {end} ({count} of all links so far){news}");
                 }
                 LaneEnd::Sealed(_) => tracing::warn!(
@@ -475,12 +503,28 @@ impl Peers {
                 }
             }
         }
-        self.take_down(peer);
+        self.take_down(peer, Word::of(end));
+    }
+
+    /// Whether anybody on the way can have made this end.
+    fn is_cut(&self, end: &LaneEnd) -> bool {
+        match end {
+            LaneEnd::CutOff => true,
+            LaneEnd::Socket(error) => {
+                self.shared.tls.is_some() && error.kind() == io::ErrorKind::ConnectionReset
+            }
+            LaneEnd::Closed | LaneEnd::Sealed(_) | LaneEnd::Wire(_) | LaneEnd::Full => false,
+        }
+    }
+
+    /// Links with TLS that the other end, or whoever is in between, has ended without a word, counted while they end.
+    pub(crate) fn cut_off(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.cut_off)
     }
 
     /// Closes the peer's link, if there is one, and has it dialled again.
-    fn take_down(&mut self, peer: NodeId) {
-        if let Some(link) = self.drop_link(peer)
+    fn take_down(&mut self, peer: NodeId, word: Word) {
+        if let Some(link) = self.drop_link(peer, word)
             && let Some(dialler) = &self.peers[&peer].dialler
         {
             dialler.redial(link);
@@ -488,15 +532,26 @@ impl Peers {
     }
 
     /// Closes the peer's link, if there is one, and says which it was for who dialled it.
-    fn drop_link(&mut self, peer: NodeId) -> Option<u64> {
+    fn drop_link(&mut self, peer: NodeId, word: Word) -> Option<u64> {
         let link = self
             .peers
             .get_mut(&peer)
             .and_then(|state| state.link.take())?;
-        let dialled = link.hello.link;
-        let link = link.id;
-        self.events.push_back(PeerEvent::Down { peer, link });
-        Some(dialled)
+        let Link {
+            id,
+            hello,
+            control,
+            data,
+            ..
+        } = link;
+        self.events.push_back(PeerEvent::Down { peer, link: id });
+        for RunningLane { stream, task } in [control, data] {
+            drop(task);
+            if word == Word::Said {
+                self.partings.part(stream);
+            }
+        }
+        Some(hello.link)
     }
 
     fn complain(&mut self, about: About, action: &str, error: &GreetingError) {

@@ -317,6 +317,15 @@ impl Stream {
         }
     }
 
+    /// Says, where there is TLS, that nothing follows, and drops what waits: whoever is on the way cannot say that. Then it gives the
+    /// other end time to read it, for as long as this is run.
+    pub(crate) async fn part(&self) {
+        if self.is_sealed() {
+            self.queue.borrow_mut().clear();
+            self.finish(|_| ()).await;
+        }
+    }
+
     /// Makes the close of this connection a reset: what is unread and unsent is dropped, on both
     /// sides.
     pub(crate) fn abort_on_close(&self) {
@@ -351,6 +360,10 @@ impl Queue {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
     }
 
     pub(crate) fn advance(&mut self, mut count: usize) {

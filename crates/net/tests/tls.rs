@@ -2,6 +2,7 @@
 //! bound for it. `links.rs` runs over TLS as well.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -631,6 +632,8 @@ fn an_end_without_a_word_is_told_from_a_close() {
             two.down(link).await;
             let cut = log.count("ended without the peer's word that it does (1 of all");
             assert_eq!(cut, usize::from(!is_said), "{}", log.all());
+            let counted = two.network.links_cut().load(Ordering::Relaxed);
+            assert_eq!(counted, u64::from(!is_said));
         }
     });
     assert!(
@@ -638,6 +641,53 @@ fn an_end_without_a_word_is_told_from_a_close() {
         "{}",
         log.all()
     );
+}
+
+/// A link that a node ends is told from one that was cut, whoever of both ends it and whatever still waits.
+#[test]
+fn a_link_that_is_reset_is_told_from_one_that_was_cut() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    secure(async {
+        let (mut one, link_one, mut two, link_two) = pair().await;
+        let reset = |node: &mut TestNode, peer: u16, link| {
+            let peer = NodeId(peer);
+            node.network.peer_command(PeerCommand::Reset { peer, link });
+        };
+        // More than the kernel takes.
+        for number in 0..200 {
+            two.send(1, link_two, data_message(number, 256 << 10));
+        }
+        two.network.flush();
+        reset(&mut two, 1, link_two);
+        two.down(link_two).await;
+        let until_down = async {
+            loop {
+                match one.next_peer().await {
+                    PeerEvent::Down { link, .. } => break assert_eq!(link, link_one),
+                    PeerEvent::Received { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        // The other end runs meanwhile, and is up again as soon as it was dialled.
+        let ((), (link_two, _)) = tokio::join!(within(until_down), two.up());
+        let (link_one, _) = one.up().await;
+        reset(&mut one, 2, link_one);
+        one.down(link_one).await;
+        let (_, (link_one, _)) = tokio::join!(two.down(link_two), one.up());
+        let (link_two, _) = two.up().await;
+        let cut = |node: &TestNode| node.network.links_cut().load(Ordering::Relaxed);
+        assert_eq!((cut(&one), cut(&two)), (0, 0), "{}", log.all());
+        assert_eq!(log.count("without the peer's word"), 0, "{}", log.all());
+        one.send(2, link_one, control_message(1));
+        one.network.flush();
+        assert!(two.message(link_two).await == control_message(1));
+    });
+    let text = log.all();
+    for peer in ["link to n1", "link to n2"] {
+        assert!(log.has(&["INFO", peer, "closed the connection"]), "{text}");
+    }
 }
 
 /// Opening what a peer sends is work: as long as it sends without a pause, others would wait for it.

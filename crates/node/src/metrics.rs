@@ -10,6 +10,8 @@
 //! - however many names hosts or peers make up, labels have a bounded number of values.
 
 mod labels;
+mod links;
+mod members;
 pub mod reference;
 mod traffic;
 
@@ -17,9 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{
-    Device, LocalMetadata, LocalReport, LocalStall, MemberState, StallCause,
-};
+use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalStall, StallCause};
 use holdfast_model::VolumeId;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -33,6 +33,7 @@ use labels::{
     Cause, ConditionLabel, DeviceLabel, DeviceStateLabel, Initiator, MemberLabel, ReasonLabel,
     Volume,
 };
+use links::Links;
 pub(crate) use traffic::Traffic;
 
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
@@ -91,6 +92,7 @@ pub struct Metrics {
     journal_scrub_read: Total,
     journal_bad: Total,
     journal_mended: Total,
+    links: Links,
     cache_hits: Total,
     cache_misses: Total,
     ahead_used: Total,
@@ -148,12 +150,14 @@ impl Metrics {
             journal_scrub_read: Total::default(),
             journal_bad: Total::default(),
             journal_mended: Total::default(),
+            links: Links::default(),
             cache_hits: Total::default(),
             cache_misses: Total::default(),
             ahead_used: Total::default(),
             ahead_unused: Total::default(),
         };
         metrics.traffic.register(&mut registry);
+        metrics.links.register(&mut registry);
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -452,27 +456,14 @@ impl Metrics {
         &self.traffic
     }
 
+    /// Links between nodes.
+    pub(crate) const fn links(&self) -> &Links {
+        &self.links
+    }
+
     /// A stall could not be kept.
     pub(crate) fn stall_lost(&self) {
         self.stalls_lost.inc();
-    }
-
-    /// How the members of etcd are.
-    fn tell_members(&self, report: &LocalReport) {
-        self.member_up.clear();
-        for listed in &report.metadata_listed {
-            let (name, member) = (listed.name.clone(), listed.member.clone());
-            let up = self.member_up.get_or_create(&MemberLabel { name, member });
-            up.set(i64::from(listed.state == MemberState::Answers));
-        }
-        // Who has not heard who they are was started while there was no majority: of all times the one for an alarm.
-        let is_known = !report.metadata_listed.is_empty();
-        for told in report.metadata_members.iter().filter(|_| !is_known) {
-            let member = told.member.clone().unwrap_or_default();
-            let name = told.endpoint.clone();
-            let up = self.member_up.get_or_create(&MemberLabel { name, member });
-            up.set(i64::from(told.state == MemberState::Answers));
-        }
     }
 
     /// What is served, and what replicas that neither lead nor follow do.
@@ -541,6 +532,7 @@ impl Metrics {
         self.sessions.set(level(sessions.sum()));
         self.primaries.set(level(primaries as u64));
         self.traffic.keep(report);
+        self.links.keep();
         self.tell_served(report);
         self.tell_devices(report);
         self.tell_members(report);
@@ -601,8 +593,8 @@ fn register_all<M: Metric + Clone, const N: usize>(
 mod tests {
     use holdfast_api::documents::{
         CacheUse, Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
-        LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalVolume, MendedBlocks, Rejected,
-        ReplicaCondition, Room, ScrubFindings, StallCause,
+        LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalVolume, MemberState,
+        MendedBlocks, Rejected, ReplicaCondition, Room, ScrubFindings, StallCause,
     };
 
     use super::*;
@@ -646,6 +638,7 @@ mod tests {
             ..stall
         });
         metrics.stall_lost();
+        metrics.links().follow(Arc::new(AtomicU64::new(12)));
         let report = LocalReport {
             open: true,
             room: Room {
@@ -702,6 +695,7 @@ mod tests {
             "holdfast_initiator_stalls_total{volume=\"v7\",initiator=\"iqn.2026-11.example:host\"} 1",
             "holdfast_initiator_stalled_seconds_total{volume=\"v7\",initiator=\"iqn.2026-11.example:host\"} 0.7",
             "holdfast_stalls_lost_total 1",
+            "holdfast_links_cut_total 12",
             "holdfast_volumes_stalled 1",
             "holdfast_open 1",
             "holdfast_pool_bytes 4096",

@@ -35,6 +35,7 @@ use crate::history::Measuring;
 use crate::logging::{self, Log, LogDesk};
 use crate::machine;
 use crate::member;
+use crate::metrics::Metrics;
 use crate::opening::{self, Opened};
 use crate::paths::Paths;
 use crate::predecessor;
@@ -158,7 +159,10 @@ async fn serve<A: Api>(
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let services = Services::start(config, door, told, (desk.clone(), looker), log, make_api)?;
+    let metrics = Metrics::new(&config.name);
+    metrics.links().follow(network.links_cut());
+    let (desks, words) = ((desk.clone(), looker), (log, metrics));
+    let services = Services::start(config, door, told, desks, words, make_api)?;
     let key = services.seal.key_id();
     reporter.follow(services.metadata, services.members, services.tails, key);
     let tell = |device: Option<(&Path, AwaitedCause)>| {

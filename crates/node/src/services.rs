@@ -107,13 +107,12 @@ impl Services {
         (listener, security): (Listener, Option<Security>),
         report: watch::Receiver<LocalReport>,
         (devices, looker): (DeviceDesk, Looker),
-        log: LogDesk,
+        (log, metrics): (LogDesk, Metrics),
         make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     ) -> Result<Self, NodeError> {
         let (beside, for_api) = (runtime()?, runtime()?);
         let within = beside.enter();
         let Client { session, status } = connect(config)?;
-        let metrics = Metrics::new(&config.name);
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
         let (frames, history, tails) = keep_history(config, &metrics)?;
