@@ -25,6 +25,7 @@ use crate::files::{self, CredentialsError};
 use crate::handshake::Connector;
 use crate::identity::NodeIdentity;
 use crate::issued::{Issued, certificate, unreadable};
+use crate::replacing::{NEXT_FILE, NEXT_KEY_FILE};
 use crate::{AUTHORITY_FILE, AUTHORITY_KEY_FILE};
 
 /// How long an authority is good for, in days: longer than machines live.
@@ -78,6 +79,8 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     key_pem: Zeroizing<String>,
+    /// The one that is to take its place, and its key, as PEM.
+    next: Option<(String, Zeroizing<String>)>,
 }
 
 impl Authority {
@@ -94,16 +97,10 @@ impl Authority {
         if path.exists() {
             return Err(CredentialsError::Exists(path));
         }
-        let key = new_key();
-        let pem = certify(cluster, &key, now);
         files::make_directory(directory)?;
         // The key first: without the certificate, it is no authority yet.
-        files::write_new(
-            &directory.join(AUTHORITY_KEY_FILE),
-            &Zeroizing::new(key.serialize_pem()),
-            0o600,
-        )?;
-        files::write_new(&path, &pem, 0o644)?;
+        let key = key_at(&directory.join(AUTHORITY_KEY_FILE))?;
+        files::write_new(&path, &certify(cluster, &key, now), 0o644)?;
         Self::open(directory)
     }
 
@@ -116,7 +113,13 @@ impl Authority {
             directory.join(AUTHORITY_FILE),
             directory.join(AUTHORITY_KEY_FILE),
         );
-        Self::of_files(&path, &key_path)
+        let mut opened = Self::of_files(&path, &key_path)?;
+        let next_path = directory.join(NEXT_FILE);
+        if next_path.exists() {
+            let (next, key) = (files::read(&next_path)?, directory.join(NEXT_KEY_FILE));
+            opened.next = Some((next, files::read_key(&key)?));
+        }
+        Ok(opened)
     }
 
     /// The one that stands first in a file, with its key.
@@ -139,6 +142,7 @@ impl Authority {
             issuer,
             pem,
             key_pem,
+            next: None,
         })
     }
 
@@ -230,34 +234,83 @@ impl Authority {
         Ok(Connector::showing(vec![own], key, believed))
     }
 
-    /// Makes the credentials of another machine, in a directory which is made for them.
+    /// Makes the credentials of another machine, in a directory which is made for them. Where this authority is being replaced, the
+    /// machine is as far as the one that issues. A try that was cut short is taken up.
     ///
     /// # Errors
-    /// [`CredentialsError`], if it has some already above all.
+    /// [`CredentialsError`], if the directory has some already above all, or keys of another origin.
     pub fn issue(
         &self,
         subject: &Subject,
         directory: &Path,
         now: SystemTime,
     ) -> Result<(), CredentialsError> {
-        for name in [AUTHORITY_FILE, crate::NODE_FILE] {
-            let path = directory.join(name);
-            if path.exists() {
-                return Err(CredentialsError::Exists(path));
-            }
+        self.issue_with(subject, directory, &[], now)
+    }
+
+    /// The same, with further keys, for files of these names.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn issue_with(
+        &self,
+        subject: &Subject,
+        directory: &Path,
+        keys: &[(&str, Zeroizing<String>)],
+        now: SystemTime,
+    ) -> Result<(), CredentialsError> {
+        // The last one that is written: without it, there are no credentials.
+        let path = directory.join(AUTHORITY_FILE);
+        if path.exists() {
+            return Err(CredentialsError::Exists(path));
         }
-        let key = new_key();
-        let own = self.sign(subject, &key, now)?;
+        // Before anything is written, the names are looked at.
+        self.sign(subject, &new_key(), now)?;
         files::make_directory(directory)?;
-        let write = |name, text: &str, mode| files::write_new(&directory.join(name), text, mode);
-        write(AUTHORITY_KEY_FILE, &self.key_pem, 0o600)?;
-        write(AUTHORITY_FILE, &self.pem, 0o644)?;
-        write(
-            crate::NODE_KEY_FILE,
-            &Zeroizing::new(key.serialize_pem()),
-            0o600,
-        )?;
-        write(crate::NODE_FILE, &own, 0o644)
+        for (name, text) in keys {
+            put_key(&directory.join(name), text)?;
+        }
+        put_key(&directory.join(AUTHORITY_KEY_FILE), &self.key_pem)?;
+        if let Some((pem, key_pem)) = &self.next {
+            put_key(&directory.join(NEXT_KEY_FILE), key_pem)?;
+            files::replace(&directory.join(NEXT_FILE), pem, 0o644)?;
+        }
+        let key = key_at(&directory.join(crate::NODE_KEY_FILE))?;
+        let own = self.sign(subject, &key, now)?;
+        files::replace(&directory.join(crate::NODE_FILE), &own, 0o644)?;
+        files::write_new(&path, &self.pem, 0o644)
+    }
+}
+
+/// Writes a key, unless it is there.
+///
+/// # Errors
+/// [`CredentialsError::Exists`] if another one is.
+fn put_key(path: &Path, text: &str) -> Result<(), CredentialsError> {
+    match files::read_key(path) {
+        Ok(found) if found.as_str() == text => Ok(()),
+        Ok(_) => Err(CredentialsError::Exists(path.to_owned())),
+        Err(CredentialsError::Missing(_)) => files::write_key(path, text),
+        Err(error) => Err(error),
+    }
+}
+
+/// The key in a file, which is made if there is none: a try that was cut short may have left it.
+///
+/// # Errors
+/// [`CredentialsError`] if it cannot be made, or what is there is no key for its owner only.
+pub(crate) fn key_at(path: &Path) -> Result<KeyPair, CredentialsError> {
+    match files::read_key(path) {
+        Ok(text) => KeyPair::from_pem(&text).map_err(|_| CredentialsError::Unreadable {
+            path: path.to_owned(),
+            what: "key",
+        }),
+        Err(CredentialsError::Missing(_)) => {
+            let key = new_key();
+            files::write_key(path, &Zeroizing::new(key.serialize_pem()))?;
+            Ok(key)
+        }
+        Err(error) => Err(error),
     }
 }
 

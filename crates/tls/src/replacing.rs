@@ -19,7 +19,6 @@ use rcgen::KeyPair;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zeroize::Zeroizing;
 
 use crate::authority::{self, AUTHORITIES_MAX, Authority, Subject, certificates_of, to_pem};
 use crate::credentials::{belong, is_signed_by};
@@ -95,20 +94,7 @@ pub fn prepare(directory: &Path, now: SystemTime) -> Result<Issued, CredentialsE
 }
 
 fn make(directory: &Path, cluster: ClusterId, now: SystemTime) -> Result<(), CredentialsError> {
-    let key_path = directory.join(NEXT_KEY_FILE);
-    // A try that was cut short may have left it.
-    let key = match files::read_key(&key_path) {
-        Ok(text) => KeyPair::from_pem(&text).map_err(|_| CredentialsError::Unreadable {
-            path: key_path,
-            what: "key",
-        })?,
-        Err(CredentialsError::Missing(_)) => {
-            let key = authority::new_key();
-            files::write_key(&key_path, &Zeroizing::new(key.serialize_pem()))?;
-            key
-        }
-        Err(error) => return Err(error),
-    };
+    let key = authority::key_at(&directory.join(NEXT_KEY_FILE))?;
     let pem = authority::certify(cluster, &key, now);
     files::write_new(&directory.join(NEXT_FILE), &pem, 0o644)
 }
@@ -151,14 +137,17 @@ pub fn switch(directory: &Path) -> Result<(), CredentialsError> {
     }
     let [key, next_key, former_key] =
         [AUTHORITY_KEY_FILE, NEXT_KEY_FILE, FORMER_KEY_FILE].map(|it| directory.join(it));
-    if next_key.exists() {
+    if key.exists() && belongs(&next, &key)? {
+        // A switch that was cut short has come so far; what was copied here once more since is of no use.
+        files::remove(&next_key)?;
+    } else if next_key.exists() {
         let text = files::read_key(&next_key)?;
         if !KeyPair::from_pem(&text).is_ok_and(|pair| belong(&next, &pair)) {
             return Err(CredentialsError::OtherKey(next_key));
         }
         files::rename(&key, &former_key)?;
         files::rename(&next_key, &key)?;
-    } else if key.exists() && !belongs(&next, &key)? {
+    } else if key.exists() {
         // Whoever has the key of an authority here has that of the next one, too, or none.
         return Err(CredentialsError::Missing(next_key));
     }
@@ -181,6 +170,14 @@ pub fn finish(directory: &Path) -> Result<(), CredentialsError> {
     let (authorities, _) = certificates_of(&path)?;
     if directory.join(NEXT_FILE).exists() {
         let why = "the next authority does not sign here yet";
+        return Err(CredentialsError::NotNow { path, why });
+    }
+    if let [first, other] = &authorities[..]
+        && let (Some(first), Some(other)) = (Issued::read(first), Issued::read(other))
+        && first.not_before < other.not_before
+    {
+        let why = "the one that stands first is the older of two: it would be the next authority that is dropped. Copy \
+                   authority.next.pem and authority.next.key from a machine that has them, and switch";
         return Err(CredentialsError::NotNow { path, why });
     }
     let own = directory.join(NODE_FILE);
@@ -227,7 +224,15 @@ impl Probe {
         subject: &Subject,
         now: SystemTime,
     ) -> Result<Self, CredentialsError> {
-        let (path, key_path) = (directory.join(NEXT_FILE), directory.join(NEXT_KEY_FILE));
+        let path = directory.join(NEXT_FILE);
+        let key = directory.join(AUTHORITY_KEY_FILE);
+        // Where a switch was cut short, it may have its place already.
+        let has_moved = key.exists() && belongs(&certificate(&path)?, &key)?;
+        let key_path = if has_moved {
+            key
+        } else {
+            directory.join(NEXT_KEY_FILE)
+        };
         let next = Authority::of_files(&path, &key_path)?;
         let (authorities, _) = certificates_of(&directory.join(AUTHORITY_FILE))?;
         Ok(Self {

@@ -235,10 +235,89 @@ async fn meet_nobody(two: &Two, client: &Connector) -> Option<()> {
     client.connect("127.0.0.1", stream).await.ok().map(drop)
 }
 
+/// A machine that is set up while others are between two steps is as far as they are, and takes the same steps.
+#[tokio::test]
+async fn a_machine_that_comes_in_between_is_as_far_as_the_others() {
+    let two = Two::new();
+    let (first, now) = (two.path(1), SystemTime::now());
+    prepare(&first, now).unwrap();
+    let third = two.folder.path().join("3");
+    let issue = || {
+        let authority = Authority::open(&first).unwrap();
+        authority.issue(&subject(3), &third, now).unwrap();
+    };
+    issue();
+    assert_eq!(stage(&third).unwrap(), Stage::Both);
+    assert!(finish(&third).is_err(), "it would drop the next one");
+    Probe::of_next(&third, &subject(3), now).unwrap();
+    switch(&third).unwrap();
+    assert_eq!(stage(&third).unwrap(), Stage::Switched);
+    // Without the key it could not be as far as that.
+    fs::remove_dir_all(&third).unwrap();
+    fs::rename(first.join(NEXT_KEY_FILE), first.join("elsewhere")).unwrap();
+    let error = Authority::open(&first).err().unwrap();
+    assert!(matches!(&error, CredentialsError::Missing(path) if path.ends_with(NEXT_KEY_FILE)));
+    fs::rename(first.join("elsewhere"), first.join(NEXT_KEY_FILE)).unwrap();
+    switch(&first).unwrap();
+    issue();
+    assert_eq!(stage(&third).unwrap(), Stage::Switched);
+    finish(&third).unwrap();
+}
+
+/// Who has put the authorities in the wrong order does not drop the one that is to stay.
+#[test]
+fn the_older_of_two_authorities_is_not_the_one_that_is_left() {
+    let two = Two::new();
+    let (first, now) = (two.path(1), SystemTime::now());
+    prepare(&first, now + Duration::from_secs(60)).unwrap();
+    for name in [NEXT_FILE, NEXT_KEY_FILE] {
+        fs::remove_file(first.join(name)).unwrap();
+    }
+    let before = fs::read(first.join("authority.pem")).unwrap();
+    let error = finish(&first).unwrap_err();
+    assert!(error.to_string().contains("older"), "{error}");
+    assert_eq!(fs::read(first.join("authority.pem")).unwrap(), before);
+}
+
+/// What was begun and cut short is taken up, whatever file it was cut behind.
+#[test]
+fn credentials_that_were_begun_are_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ca, out) = (folder.path().join("ca"), folder.path().join("out"));
+    let now = SystemTime::now();
+    Authority::found(&ca, CLUSTER, now).unwrap();
+    let key = fs::read(ca.join("authority.key")).unwrap();
+    fs::remove_file(ca.join("authority.pem")).unwrap();
+    let authority = Authority::found(&ca, CLUSTER, now).unwrap();
+    assert_eq!(fs::read(ca.join("authority.key")).unwrap(), key);
+    let issue = || authority.issue(&subject(2), &out, now);
+    issue().unwrap();
+    Credentials::read(&out).unwrap();
+    assert!(matches!(issue(), Err(CredentialsError::Exists(_))));
+    for names in [
+        &["authority.pem"][..],
+        &["authority.pem", "node.pem"],
+        &["authority.pem", "node.pem", "node.key"],
+    ] {
+        for name in names {
+            fs::remove_file(out.join(name)).unwrap();
+        }
+        issue().unwrap();
+        Credentials::read(&out).unwrap();
+    }
+    // Another authority's key is nobody's to be written over.
+    fs::remove_file(out.join("authority.pem")).unwrap();
+    fs::remove_file(out.join("authority.key")).unwrap();
+    fs::copy(out.join("node.key"), out.join("authority.key")).unwrap();
+    let before = fs::read(out.join("authority.key")).unwrap();
+    assert!(matches!(issue(), Err(CredentialsError::Exists(_))));
+    assert_eq!(fs::read(out.join("authority.key")).unwrap(), before);
+}
+
 /// A crash between any two files leaves what the same step goes on from.
 #[test]
 fn a_switch_that_was_cut_short_goes_on() {
-    for done in 0..3 {
+    for (done, again) in [(0, false), (1, false), (2, false), (2, true)] {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("1");
         let now = SystemTime::now();
@@ -246,15 +325,24 @@ fn a_switch_that_was_cut_short_goes_on() {
         Credentials::of_node(&directory, CLUSTER, &subject(1), now).unwrap();
         prepare(&directory, now).unwrap();
         let path = |name: &str| directory.join(name);
+        let present = fs::read(path("authority.key")).unwrap();
+        fs::copy(path(NEXT_KEY_FILE), folder.path().join(NEXT_KEY_FILE)).unwrap();
         if done > 0 {
             fs::rename(path("authority.key"), path("authority.former.key")).unwrap();
         }
         if done > 1 {
             fs::rename(path(NEXT_KEY_FILE), path("authority.key")).unwrap();
         }
-        // What is shown is good all the while.
+        // What is shown is good all the while, and others can be asked.
         Credentials::read(&directory).unwrap();
+        Probe::of_next(&directory, &subject(1), now).unwrap();
+        if again {
+            fs::copy(folder.path().join(NEXT_KEY_FILE), path(NEXT_KEY_FILE)).unwrap();
+        }
         switch(&directory).unwrap();
+        assert!(!path(NEXT_KEY_FILE).exists());
+        let former = fs::read(path("authority.former.key")).unwrap();
+        assert_eq!(former, present, "the key of the one before is kept");
         assert_eq!(stage(&directory).unwrap(), Stage::Switched);
         let own = Credentials::read(&directory).unwrap();
         assert!(matches!(

@@ -70,7 +70,7 @@ pub(crate) struct Machine {
     /// The file of the node on this machine
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The file of the witness on this machine
+    /// The file of the witness on this machine. It asks members of etcd only, not nodes: give its steps after those of all nodes
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
 }
@@ -138,7 +138,9 @@ pub(crate) fn run(output: &Output, command: ReplaceCommand) -> Result<(), Failur
             }
             replacing::finish(&here.directory).map_err(refused)?;
             output.talk(&format!(
-                "{} believes one authority. When this was done on every machine, the authority before is worth nothing any more",
+                "{} believes one authority. When this was done on every machine, what the authority before has signed opens no \
+                 connection any more. Those that were made before stay up: if its key got into strange hands, restart the process on \
+                 every machine now, one after the other",
                 here.directory.display()
             ));
             Ok(())

@@ -14,6 +14,7 @@ use holdfast_tls::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::replace::{self, ReplaceCommand};
 use crate::failure::Failure;
@@ -140,8 +141,17 @@ pub(crate) fn run(output: &Output, command: SecurityCommand) -> Result<(), Failu
             let authority = Authority::open(&directory).map_err(refused)?;
             let subject = subject.settle(authority.cluster())?;
             let now = SystemTime::now();
-            authority.issue(&subject, &out, now).map_err(refused)?;
-            copy_keys_for_secrets(&directory, &out)?;
+            let keys = keys_for_secrets(&directory)?;
+            let issued = authority.issue_with(&subject, &out, &keys, now);
+            issued.map_err(refused)?;
+            if keys.is_empty() {
+                output.talk(&format!(
+                    "note: {} has no {}, so this machine derives that key from the authority's. That is right unless the authority was ever \
+                     replaced: then copy the file there from a node, or secrets in the metadata stay closed to it",
+                    directory.display(),
+                    holdfast_seal::KEY_FILE
+                ));
+            }
             output.talk(&format!(
                 "{} has the credentials of {}: copy it to that machine, for its owner only, as the directory that its \
                  [security] names",
@@ -187,17 +197,18 @@ impl SubjectArguments {
     }
 }
 
-/// Gives a new machine the keys that secrets in the metadata are sealed with. It would derive one from the authority's key, and that
-/// is another one where the authority was replaced.
-fn copy_keys_for_secrets(directory: &Path, out: &Path) -> Result<(), Failure> {
-    for name in [holdfast_seal::KEY_FILE, holdfast_seal::FORMER_FILE] {
-        match holdfast_tls::read_key(&directory.join(name)) {
-            Ok(text) => holdfast_tls::write_key(&out.join(name), &text).map_err(refused)?,
-            Err(CredentialsError::Missing(_)) => {}
-            Err(error) => return Err(refused(error)),
-        }
-    }
-    Ok(())
+/// The keys that secrets in the metadata are sealed with, which a new machine gets. It would derive one from the authority's key, and
+/// that is another one where the authority was replaced.
+fn keys_for_secrets(
+    directory: &Path,
+) -> Result<Vec<(&'static str, Zeroizing<String>)>, Failure> {
+    let names = [holdfast_seal::KEY_FILE, holdfast_seal::FORMER_FILE];
+    let read = |name: &'static str| match holdfast_tls::read_key(&directory.join(name)) {
+        Ok(text) => Some(Ok((name, text))),
+        Err(CredentialsError::Missing(_)) => None,
+        Err(error) => Some(Err(refused(error))),
+    };
+    names.into_iter().filter_map(read).collect()
 }
 
 /// Whether a file is of the authority's cluster.
