@@ -75,7 +75,7 @@ pub enum LoginFault {
     Provider,
     /// What the provider says is not believed.
     Untrusted,
-    /// Too many log in at the same time.
+    /// Too many log in at the same time, or have tried to from there.
     Busy,
     /// The metadata does not answer.
     Unavailable,
@@ -149,8 +149,8 @@ pub trait Identities: Send + Sync + 'static {
         Box::pin(async { Err(LoginFault::NoProvider.into()) })
     }
 
-    /// Begins a session of whoever has come back from there.
-    fn come_back(&self, _: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
+    /// Begins a session of whoever has come back from there; [`LoginFault::Busy`] where too many have failed from that address.
+    fn come_back(&self, _: BroughtBack, _: IpAddr) -> LoginAnswer<'_, LoggedIn> {
         Box::pin(async { Err(LoginFault::NoProvider.into()) })
     }
 

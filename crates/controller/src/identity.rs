@@ -5,10 +5,12 @@
 //! - what was revoked through another node holds here for [`FRESH`] at most while the metadata answers here, and for
 //!   [`BELIEVED`] at most while it does not;
 //! - what metadata that has gone back says is not believed;
-//! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds.
+//! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds;
+//! - who fails over and over, with a password or at a provider, waits, and keeps nobody else waiting who comes from elsewhere.
 
 mod answer;
 mod audit_of_all;
+mod complaints;
 mod external;
 
 use std::net::IpAddr;
@@ -34,6 +36,8 @@ use tokio::time::{Instant, timeout};
 use crate::audit::AuditLog;
 use crate::trust::Change;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
+
+use self::complaints::Complaints;
 
 /// How old what is known may be.
 const FRESH: Duration = Duration::from_secs(1);
@@ -63,6 +67,9 @@ pub struct Accounts {
     begun: Instant,
     /// Where one can log in besides.
     provider: Option<Arc<Provider>>,
+    /// Of logins there: who fails there waits for no password.
+    logins: Mutex<Throttle>,
+    complaints: Mutex<Complaints>,
     known: Mutex<Option<(Arc<Known>, Instant)>>,
     /// Held by whoever asks the metadata: when that was last done.
     asked: tokio::sync::Mutex<Option<Instant>>,
@@ -128,6 +135,8 @@ impl Accounts {
             waiting: Semaphore::new(HASHES_WAITING_MAX),
             begun: Instant::now(),
             provider: None,
+            logins: Mutex::default(),
+            complaints: Mutex::default(),
             known: Mutex::default(),
             asked: tokio::sync::Mutex::default(),
         }

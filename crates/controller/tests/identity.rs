@@ -456,7 +456,7 @@ async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
     let url = here.login_methods().oidc.unwrap().url;
     assert_eq!(url, "https://storage.example/api/v1/login/oidc");
     // It begins at one node and ends at another; whoever is called like a user is somebody else.
-    let came = there.come_back(away(&here).await).await.ok().unwrap();
+    let came = there.come_back(away(&here).await, HERE).await.ok().unwrap();
     assert_eq!(came.caller.who.to_string(), "user oidc:ada (f7c2-ada)");
     assert_eq!(came.caller.role, Role::Operator);
     for at in [&here, &there] {
@@ -506,7 +506,7 @@ async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
     let gone = here.remove_user("oidc:ada").await.unwrap_err();
     assert_eq!(gone.kind, ProblemKind::NoSuchUser);
     // And so does whoever logs out.
-    let came = here.come_back(away(&there).await).await.ok().unwrap();
+    let came = here.come_back(away(&there).await, HERE).await.ok().unwrap();
     let holdfast_identity::Who::External(_, id) = &came.caller.who else {
         panic!("somebody came back");
     };
@@ -523,7 +523,7 @@ async fn a_login_at_a_provider_that_fails_is_told_by_a_word() {
     let none = here.send_away().await.err().unwrap();
     assert_eq!(none.fault, LoginFault::NoProvider);
     let here = here.trusting(provider(&issuer));
-    let refused = async |back| here.come_back(back).await.err().unwrap();
+    let refused = async |back| here.come_back(back, HERE).await.err().unwrap();
     let back = BroughtBack {
         ticket: None,
         ..away(&here).await
@@ -547,4 +547,47 @@ async fn a_login_at_a_provider_that_fails_is_told_by_a_word() {
     });
     assert_eq!(refused(away(&here).await).await.fault, LoginFault::Provider);
     assert!(here.users().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn who_fails_at_a_provider_over_and_over_waits_and_nobody_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let issuer = Issuer::start(&format!("{EXTERNAL}/api/v1/login/oidc/callback"), false);
+    let here = accounts(&store, folder.path(), "n1").await;
+    let here = here.trusting(provider(&issuer));
+    // What is nothing of ours costs nobody anything, and does not count.
+    for _ in 0..30 {
+        let nothing = here.come_back(BroughtBack::default(), HERE).await;
+        assert_eq!(nothing.err().unwrap().fault, LoginFault::Unknown);
+    }
+    let made_up = async |from| {
+        let sent = here.send_away().await.ok().unwrap();
+        let (_, query) = sent.location.split_once('?').unwrap();
+        let back = BroughtBack {
+            ticket: Some(sent.ticket),
+            state: fields(query).remove("state"),
+            code: Some("guessed".to_owned()),
+            issuer: Some(issuer.url.clone()),
+            error: None,
+        };
+        here.come_back(back, from).await.err().unwrap().fault
+    };
+    for _ in 0..20 {
+        assert_eq!(made_up(HERE).await, LoginFault::Untrusted);
+    }
+    assert_eq!(made_up(HERE).await, LoginFault::Busy);
+    assert_eq!(
+        issuer.asked("/token"),
+        20,
+        "nobody is asked for one who waits"
+    );
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 8));
+    let came = here.come_back(away(&here).await, elsewhere).await;
+    assert_eq!(came.ok().unwrap().caller.role, Role::Operator);
+    // Nor does anybody there wait with a password.
+    here.create_user(user("ada", Role::Administrator))
+        .await
+        .unwrap();
+    here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
 }

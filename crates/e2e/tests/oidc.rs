@@ -176,7 +176,7 @@ fn who_logs_in_at_a_provider_is_let_in_by_every_node() {
         ensure!(came.field("location", "/")? == "/", "{}", came.head);
         let session = came.session()?.to_owned();
         let again = get(&ours, &back, &ticket)?;
-        ensure!(again.field("location", "/")? == "/?login=untrusted");
+        ensure!(again.field("location", "/")? == "/?login=again");
         for api in [api, other] {
             let who = get(&ours, &format!("{api}/api/v1/session"), &session)?.json()?;
             ensure!(who["name"] == "oidc:ada" && who["kind"] == "user", "{who}");

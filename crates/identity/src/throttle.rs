@@ -1,5 +1,5 @@
 //! How often passwords may be tried: by a user's name together with where the tries come from, by the address alone, and by the
-//! name alone.
+//! name alone; and how often what has no user's name, by the address.
 //!
 //! After some failures each further one must wait, twice as long each time. Nobody is locked out for good: whoever tries
 //! others' passwords would lock them out. For the same reason failures from elsewhere do not keep a user waiting where that one
@@ -86,6 +86,25 @@ impl Throttle {
             Some(until) if now < until => Err(until.since(now)),
             _ => Ok(()),
         }
+    }
+
+    /// The same of a try of which no user is known.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn admit_address(&mut self, address: &str, now: Instant) -> Result<(), Duration> {
+        self.addresses
+            .retain(|_, failures| now < failures.last + FORGOTTEN_AFTER);
+        let failures = self.addresses.get(address);
+        match failures.map(|it| it.until(FREE_OF_ADDRESS)) {
+            Some(until) if now < until => Err(until.since(now)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A try of which no user is known has failed.
+    pub fn failed_at_address(&mut self, address: &str, now: Instant) {
+        count(&mut self.addresses, address.to_string(), now);
     }
 
     /// A try has failed.
@@ -209,6 +228,24 @@ mod tests {
         throttle.succeeded("user1", "192.0.2.1", at(0));
         assert!(throttle.admit("ada", "192.0.2.1", at(0)).is_err());
         assert_eq!(throttle.admit("ada", "192.0.2.2", at(0)), Ok(()));
+    }
+
+    #[test]
+    fn whoever_tries_without_a_name_waits_and_nobody_else() {
+        let mut throttle = Throttle::default();
+        for _ in 0..FREE_OF_ADDRESS {
+            assert_eq!(throttle.admit_address("192.0.2.1", at(0)), Ok(()));
+            throttle.failed_at_address("192.0.2.1", at(0));
+        }
+        let wait = throttle.admit_address("192.0.2.1", at(0));
+        assert_eq!(wait, Err(WAIT_FIRST));
+        assert_eq!(throttle.admit_address("192.0.2.2", at(0)), Ok(()));
+        assert_eq!(throttle.admit_address("192.0.2.1", at(1)), Ok(()));
+        throttle.failed_at_address("192.0.2.1", at(1));
+        assert!(throttle.admit_address("192.0.2.1", at(2)).is_err());
+        let later = at(2 + 15 * 60);
+        assert_eq!(throttle.admit_address("192.0.2.1", later), Ok(()));
+        assert!(throttle.addresses.is_empty());
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub enum LoginError {
     /// What came back is of another provider (RFC 9207).
     #[error("what the browser brought back is not said to be of this provider")]
     OtherIssuer,
+    /// It has had its try: a code is redeemed once.
+    #[error(
+        "the login was ended before, here or by somebody who had what the browser brought back"
+    )]
+    Ended,
     /// The provider lets nobody in, and says so to the browser.
     #[error("the provider refused: {0}")]
     Refused(ErrorCode),

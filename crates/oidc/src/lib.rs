@@ -21,6 +21,7 @@ mod encoding;
 mod error;
 mod keys;
 mod provider;
+mod redeeming;
 mod settings;
 mod signature;
 mod ticket;

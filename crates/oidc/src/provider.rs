@@ -4,15 +4,16 @@
 //! - what is known of the provider is asked for again when it is older than [`FRESH`], its keys as well where one is not among
 //!   them, but not more often than each [`KEYS_PAUSE`]; who waits for that waits once;
 //! - a provider that fails is left alone for [`FAILED_PAUSE`];
-//! - so many codes are redeemed at a time.
+//! - no code is redeemed but as [`Redeeming`] lets it be.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use holdfast_model::Origin;
 use holdfast_model::record::Secret;
 use holdfast_outside::{Answer, Bytes, Full, Method, OutsideUrl, Request, Trust, ask, header};
 use jsonwebtoken::{DecodingKey, Header};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::claims::{Person, head, judge};
@@ -22,6 +23,7 @@ use crate::documents::{
 use crate::encoding::{basic, form};
 use crate::error::{ErrorCode, LoginError, ProviderError, TokenError};
 use crate::keys::Keys;
+use crate::redeeming::Redeeming;
 use crate::settings::{Settings, SettingsError};
 use crate::signature;
 use crate::ticket::{Ticket, TicketKey};
@@ -36,8 +38,6 @@ const FRESH: Duration = Duration::from_secs(3600);
 const KEYS_PAUSE: Duration = Duration::from_secs(30);
 /// How long a provider is left alone that has just failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
-/// Codes that are redeemed at a time.
-const REDEEMED_MAX: usize = 16;
 /// Bytes of a code, and of what comes beside it, at most.
 const CODE_BYTES_MAX: usize = 4 << 10;
 
@@ -47,7 +47,7 @@ pub struct Provider {
     settings: Settings,
     key: TicketKey,
     known: Mutex<Known>,
-    redeeming: Semaphore,
+    redeeming: Redeeming,
 }
 
 /// Something that the provider has said, and when.
@@ -97,7 +97,7 @@ impl Provider {
             settings,
             key,
             known: Mutex::default(),
-            redeeming: Semaphore::new(REDEEMED_MAX),
+            redeeming: Redeeming::default(),
         })
     }
 
@@ -149,11 +149,16 @@ impl Provider {
         })
     }
 
-    /// Ends a login: who it is that has come back.
+    /// Ends a login: who it is that has come back, from there.
     ///
     /// # Errors
     /// [`LoginError`] for whatever is not as it has to be.
-    pub async fn end(&self, back: Returned<'_>, now: SystemTime) -> Result<Person, LoginError> {
+    pub async fn end(
+        &self,
+        back: Returned<'_>,
+        from: Origin,
+        now: SystemTime,
+    ) -> Result<Person, LoginError> {
         let opened = |text| Ticket::open(&self.key, &self.settings, text, now);
         let ticket = back.ticket.and_then(opened).ok_or(LoginError::Unknown)?;
         if back.state != Some(&ticket.state) {
@@ -170,14 +175,12 @@ impl Provider {
         }
         let is_code = |code: &&str| (1..=CODE_BYTES_MAX).contains(&code.len());
         let code = back.code.filter(is_code).ok_or(LoginError::NoCode)?;
-        let Ok(_place) = self.redeeming.try_acquire() else {
-            return Err(LoginError::Busy);
-        };
         let metadata = self.metadata_in(&mut *self.known.lock().await).await?;
         // RFC 9207, section 2.4: a provider that always says so would have.
         if metadata.says_issuer && back.issuer.is_none() {
             return Err(LoginError::OtherIssuer);
         }
+        let _place = self.redeeming.take(&ticket.state, from)?;
         let token = self.redeem(&metadata, code, &ticket).await?;
         let header = head(&token)?;
         let keys = self.keys_of(&header).await?;

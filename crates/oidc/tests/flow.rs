@@ -5,9 +5,12 @@
 mod issuer;
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use holdfast_identity::Role;
+use holdfast_model::Origin;
 use holdfast_model::record::Secret;
 use holdfast_oidc::{
     Beginning, LoginError, Person, Provider, ProviderError, Returned, Settings, TICKET_LIFETIME,
@@ -19,6 +22,11 @@ use issuer::{Behaviour, CLIENT, Issuer, SECRET, fields, visit};
 
 const EXTERNAL: &str = "https://storage.example";
 const CALLBACK: &str = "https://storage.example/api/v1/login/oidc/callback";
+
+/// Where a browser is.
+fn from(number: u8) -> Origin {
+    Origin::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
+}
 
 fn settings(issuer: &Issuer) -> Settings {
     Settings {
@@ -74,7 +82,7 @@ fn returned<'a>(ticket: &'a str, back: &'a HashMap<String, String>) -> Returned<
 async fn log_in(provider: &Provider) -> Result<Person, LoginError> {
     let (begun, back) = away(provider).await;
     provider
-        .end(returned(&begun.ticket, &back), SystemTime::now())
+        .end(returned(&begun.ticket, &back), from(1), SystemTime::now())
         .await
 }
 
@@ -121,7 +129,7 @@ async fn a_login_ends_at_another_node_than_where_it_began() {
     let other = provider(settings(&issuer));
     let (begun, back) = away(&one).await;
     let ended = other
-        .end(returned(&begun.ticket, &back), SystemTime::now())
+        .end(returned(&begun.ticket, &back), from(1), SystemTime::now())
         .await;
     assert_eq!(ended.unwrap(), ada());
 }
@@ -172,13 +180,16 @@ async fn what_another_browser_began_is_not_ended_by_this_one() {
     let (mine, back) = away(&provider).await;
     let (theirs, other) = away(&provider).await;
     let end = async |ticket: &str, back: &HashMap<String, String>, now| {
-        provider.end(returned(ticket, back), now).await.unwrap_err()
+        provider
+            .end(returned(ticket, back), from(1), now)
+            .await
+            .unwrap_err()
     };
     let unknown = Returned {
         ticket: None,
         ..returned("", &back)
     };
-    let unknown = provider.end(unknown, now).await.unwrap_err();
+    let unknown = provider.end(unknown, from(1), now).await.unwrap_err();
     assert!(matches!(unknown, LoginError::Unknown));
     assert!(matches!(end("x", &back, now).await, LoginError::Unknown));
     let late = now + TICKET_LIFETIME + Duration::from_secs(1);
@@ -207,15 +218,53 @@ async fn what_another_browser_began_is_not_ended_by_this_one() {
 
 #[tokio::test]
 async fn a_code_is_good_once() {
-    let (_issuer, provider) = pair();
+    let (issuer, provider) = pair();
     let now = SystemTime::now();
     let (begun, back) = away(&provider).await;
-    let ended = provider.end(returned(&begun.ticket, &back), now).await;
+    let ended = provider
+        .end(returned(&begun.ticket, &back), from(1), now)
+        .await;
     assert_eq!(ended.unwrap(), ada());
-    let again = provider.end(returned(&begun.ticket, &back), now).await;
+    let again = provider.end(returned(&begun.ticket, &back), from(1), now);
+    assert!(matches!(again.await, Err(LoginError::Ended)));
+    assert_eq!(issuer.asked("/token"), 1);
+    // Another node does not know that, and the provider does.
+    let other = self::provider(settings(&issuer));
+    let again = other.end(returned(&begun.ticket, &back), from(1), now);
     assert!(
-        matches!(again, Err(LoginError::NotRedeemed(code)) if code.as_str() == "invalid_grant")
+        matches!(again.await, Err(LoginError::NotRedeemed(code)) if code.as_str() == "invalid_grant")
     );
+}
+
+#[tokio::test]
+async fn who_has_codes_redeemed_over_and_over_keeps_nobody_else_out() {
+    let (issuer, provider) = pair();
+    let provider = Arc::new(provider);
+    let now = SystemTime::now();
+    let (begun, back) = away(&provider).await;
+    // Somebody has the provider asked for nothing, while it is slow.
+    issuer.behave(|it| it.silent = Some("/token"));
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let (begun, back) = away(&provider).await;
+        let provider = Arc::clone(&provider);
+        waiting.push(tokio::spawn(async move {
+            let ended = provider.end(returned(&begun.ticket, &back), from(66), now);
+            ended.await.map(|_| ())
+        }));
+    }
+    while issuer.asked("/token") < 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (fifth, fifth_back) = away(&provider).await;
+    let more = provider.end(returned(&fifth.ticket, &fifth_back), from(66), now);
+    assert!(matches!(more.await, Err(LoginError::Busy)));
+    issuer.behave(|it| it.silent = None);
+    let ended = provider.end(returned(&begun.ticket, &back), from(1), now);
+    assert_eq!(ended.await.unwrap(), ada());
+    for one in waiting {
+        one.abort();
+    }
 }
 
 #[tokio::test]
@@ -224,10 +273,14 @@ async fn who_says_what_is_brought_back_has_to_be_the_issuer() {
     let now = SystemTime::now();
     let (begun, mut back) = away(&provider).await;
     back.insert("iss".to_owned(), "https://evil.example".to_owned());
-    let other = provider.end(returned(&begun.ticket, &back), now).await;
+    let other = provider
+        .end(returned(&begun.ticket, &back), from(1), now)
+        .await;
     assert!(matches!(other, Err(LoginError::OtherIssuer)));
     back.remove("iss");
-    let silent = provider.end(returned(&begun.ticket, &back), now).await;
+    let silent = provider
+        .end(returned(&begun.ticket, &back), from(1), now)
+        .await;
     assert!(matches!(silent, Err(LoginError::OtherIssuer)));
     assert_eq!(issuer.asked("/token"), 0);
     // One that says nothing of it need not.
@@ -240,7 +293,9 @@ async fn who_says_what_is_brought_back_has_to_be_the_issuer() {
     });
     let (begun, mut back) = away(&provider).await;
     back.remove("iss");
-    let ended = provider.end(returned(&begun.ticket, &back), now).await;
+    let ended = provider
+        .end(returned(&begun.ticket, &back), from(1), now)
+        .await;
     assert_eq!(ended.unwrap(), ada());
 }
 

@@ -357,7 +357,7 @@ pub(super) fn known(door: &Door) -> Result<&Arc<dyn Identities>, Problem> {
 }
 
 /// A mistake of whoever serves: the guard tells it with each request.
-fn no_address() -> Problem {
+pub(super) fn no_address() -> Problem {
     Problem::new(
         ProblemKind::Internal,
         "it is not known who asks, or from where",

@@ -21,10 +21,10 @@ use serde::Deserialize;
 
 use super::answers::{OfAll, OfSending};
 use super::guard;
-use super::identity::{cookie, known};
+use super::identity::{cookie, known, no_address};
 use crate::documents::LoginMethods;
 use crate::identities::{BroughtBack, Door, LoginFault, LoginRefused};
-use crate::{Problem, ProblemKind};
+use crate::{Peer, Problem, ProblemKind};
 
 /// Where all of it is. What stands in a query there is for nobody else.
 pub(super) const LOGIN_PATH: &str = "/api/v1/login";
@@ -105,6 +105,7 @@ pub(super) async fn begin(State(door): State<Door>) -> Result<Response, Problem>
 ))]
 pub(super) async fn end(
     State(door): State<Door>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     query: Result<Query<BackQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
@@ -118,7 +119,8 @@ pub(super) async fn end(
         error: query.error,
         issuer: query.iss,
     };
-    match identities.come_back(back).await {
+    let Extension(peer) = peer.ok_or_else(no_address)?;
+    match identities.come_back(back, peer.address.ip()).await {
         Ok(logged_in) => {
             let came = CameBack {
                 who: logged_in.caller.who.to_string(),

@@ -126,7 +126,7 @@ impl Identities for Known {
         })
     }
 
-    fn come_back(&self, back: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
+    fn come_back(&self, back: BroughtBack, _: IpAddr) -> LoginAnswer<'_, LoggedIn> {
         Box::pin(async move {
             let has = |text: &Option<String>, wanted: &str| text.as_deref() == Some(wanted);
             if !has(&back.ticket, "sealed") || !has(&back.state, "s") {

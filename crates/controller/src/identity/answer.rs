@@ -107,8 +107,8 @@ impl Identities for Accounts {
         Box::pin(self.begin_external())
     }
 
-    fn come_back(&self, back: BroughtBack) -> LoginAnswer<'_, LoggedIn> {
-        Box::pin(self.end_external(back))
+    fn come_back(&self, back: BroughtBack, from: IpAddr) -> LoginAnswer<'_, LoggedIn> {
+        Box::pin(self.end_external(back, from.into()))
     }
 
     fn log_out<'a>(&'a self, session: &'a str) -> Answer<'a, ()> {

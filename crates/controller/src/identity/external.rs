@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //! - nobody becomes a user by it, and no user's name, password or session has to do with it;
-//! - a browser is told a word for what went wrong; what it was is in the log.
+//! - a browser is told a word for what went wrong; what it was is in the log, which nobody floods by that;
+//! - who brings back over and over what lets nobody in waits.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::SystemTime;
 
 use holdfast_api::documents::{LoginMethods, LoginProvider, User};
@@ -12,6 +14,7 @@ use holdfast_api::{
     BroughtBack, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
 };
 use holdfast_identity::{ExternalRecord, ExternalUser, ProofKind};
+use holdfast_model::Origin;
 use holdfast_oidc::{LoginError, Person, Provider, Returned};
 
 use super::{Accounts, draw, now_ms};
@@ -30,15 +33,24 @@ impl Accounts {
 
     pub(super) async fn begin_external(&self) -> Result<SentAway, LoginRefused> {
         let begun = self.trusted()?.begin(SystemTime::now()).await;
-        let begun = begun.map_err(|error| judge(&error))?;
+        // The provider itself has been complained of, if it is that.
+        let begun = begun.map_err(|error| {
+            tracing::debug!("begin a login by OIDC: {error}");
+            fault(&error)
+        })?;
         Ok(SentAway {
             location: begun.location,
             ticket: begun.ticket,
         })
     }
 
-    pub(super) async fn end_external(&self, back: BroughtBack) -> Result<LoggedIn, LoginRefused> {
+    pub(super) async fn end_external(
+        &self,
+        back: BroughtBack,
+        from: Origin,
+    ) -> Result<LoggedIn, LoginRefused> {
         let provider = self.trusted()?;
+        self.admit_login(from)?;
         let returned = Returned {
             ticket: back.ticket.as_deref(),
             state: back.state.as_deref(),
@@ -47,14 +59,15 @@ impl Accounts {
             issuer: back.issuer.as_deref(),
         };
         let issuer = &provider.settings().issuer;
-        let ended = provider.end(returned, SystemTime::now()).await;
+        let ended = provider.end(returned, from, SystemTime::now()).await;
         let person = match ended {
             Ok(person) => person,
             Err(LoginError::NoRole { subject, name }) => {
+                self.login_failed(from);
                 let user = ExternalUser::new(issuer, &subject, &name);
-                return Err(self.without_role(user).await);
+                return Err(self.without_role(user, from).await);
             }
-            Err(error) => return Err(judge(&error)),
+            Err(error) => return Err(self.judge(&error, from).into()),
         };
         let Person {
             subject,
@@ -81,14 +94,17 @@ impl Accounts {
     }
 
     /// The provider knows that one, and gives no role: what earlier logins began ends.
-    async fn without_role(&self, user: Option<ExternalUser>) -> LoginRefused {
+    async fn without_role(&self, user: Option<ExternalUser>, from: Origin) -> LoginRefused {
         let who = user
             .as_ref()
             .map(|user| format!("user {user} ({})", user.subject()));
-        tracing::info!(
-            ?who,
-            "a login by OIDC: the provider gives this one no role here"
-        );
+        if let Some(left_out) = self.may_complain(from) {
+            tracing::info!(
+                ?who,
+                left_out,
+                "a login by OIDC: the provider gives this one no role here"
+            );
+        }
         if let Some(user) = user {
             let ended = self
                 .change_known(|known| {
@@ -106,16 +122,52 @@ impl Accounts {
         }
     }
 
+    /// That somebody may try to end a login from there.
+    fn admit_login(&self, from: Origin) -> Result<(), LoginFault> {
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = logins.admit_address(&from.to_string(), self.now());
+        admitted.map_err(|wait| {
+            tracing::debug!(%from, ?wait, "a login by OIDC: too many have failed from there");
+            LoginFault::Busy
+        })
+    }
+
+    fn login_failed(&self, from: Origin) {
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        logins.failed_at_address(&from.to_string(), self.now());
+    }
+
+    /// Whether the log is told of one more from there; with how much was not told.
+    fn may_complain(&self, from: Origin) -> Option<u64> {
+        let complaints = self.complaints.lock();
+        complaints
+            .unwrap_or_else(PoisonError::into_inner)
+            .may_say(from)
+    }
+
+    /// What a browser is told of a login that failed. Whoever comes by with nothing is nothing for the log, and costs nothing.
+    fn judge(&self, error: &LoginError, from: Origin) -> LoginFault {
+        let fault = fault(error);
+        if matches!(fault, LoginFault::Unknown | LoginFault::Busy) {
+            tracing::debug!(%from, "a login by OIDC: {error}");
+            return fault;
+        }
+        self.login_failed(from);
+        if let Some(left_out) = self.may_complain(from) {
+            tracing::warn!(%from, left_out, "a login by OIDC: {error}");
+        }
+        fault
+    }
+
     fn trusted(&self) -> Result<&Provider, LoginFault> {
         self.provider.as_deref().ok_or(LoginFault::NoProvider)
     }
 }
 
-/// What a browser is told. Whoever comes by with nothing is nothing for the log.
-fn judge(error: &LoginError) -> LoginRefused {
-    let fault = match error {
-        LoginError::Unknown | LoginError::OtherLogin => LoginFault::Unknown,
-        // The provider has said already what was wrong with it.
+/// What a browser is told.
+const fn fault(error: &LoginError) -> LoginFault {
+    match error {
+        LoginError::Unknown | LoginError::OtherLogin | LoginError::Ended => LoginFault::Unknown,
         LoginError::Provider(_) => LoginFault::Provider,
         LoginError::Refused(_) => LoginFault::Denied,
         LoginError::NoRole { .. } => LoginFault::NoRole,
@@ -125,12 +177,7 @@ fn judge(error: &LoginError) -> LoginRefused {
         | LoginError::NotRedeemed(_)
         | LoginError::Token(_)
         | LoginError::NoRandom => LoginFault::Untrusted,
-    };
-    match fault {
-        LoginFault::Unknown | LoginFault::Busy => tracing::debug!("a login by OIDC: {error}"),
-        _ => tracing::warn!("a login by OIDC: {error}"),
     }
-    fault.into()
 }
 
 /// Those who have sessions: two may be called the same.
