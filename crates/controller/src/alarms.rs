@@ -23,7 +23,8 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     ALARM_RULES_KEY, ALARMS_KEY, Acknowledgement, AlarmEntry, AlarmRule, AlarmRulesRecord,
-    AlarmsRecord, RECEIVERS_KEY, ReceiversRecord, Record, RecordError,
+    AlarmsRecord, MAINTENANCE_KEY, MaintenanceRecord, RECEIVERS_KEY, ReceiversRecord, Record,
+    RecordError,
 };
 
 use crate::steering::unix_ms;
@@ -39,11 +40,12 @@ struct Kept {
     alarms: AlarmsRecord,
     rules: AlarmRulesRecord,
     receivers: ReceiversRecord,
-    /// Of the three.
-    at: [Revision; 3],
+    maintenance: MaintenanceRecord,
+    /// Of the four.
+    at: [Revision; 4],
 }
 
-const KEYS: [&str; 3] = [ALARMS_KEY, ALARM_RULES_KEY, RECEIVERS_KEY];
+const KEYS: [&str; 4] = [ALARMS_KEY, ALARM_RULES_KEY, RECEIVERS_KEY, MAINTENANCE_KEY];
 
 impl Kept {
     fn read(outcome: TransactionOutcome) -> Result<Self, RecordError> {
@@ -58,6 +60,7 @@ impl Kept {
                     Some(0) => kept.alarms = AlarmsRecord::decode(&pair.value)?,
                     Some(1) => kept.rules = AlarmRulesRecord::decode(&pair.value)?,
                     Some(2) => kept.receivers = ReceiversRecord::decode(&pair.value)?,
+                    Some(3) => kept.maintenance = MaintenanceRecord::decode(&pair.value)?,
                     _ => continue,
                 }
                 if let Some(place) = place {
@@ -74,6 +77,7 @@ impl Kept {
             (self.alarms != next.alarms).then(|| next.alarms.encode()),
             (self.rules != next.rules).then(|| next.rules.encode()),
             (self.receivers != next.receivers).then(|| next.receivers.encode()),
+            (self.maintenance != next.maintenance).then(|| next.maintenance.encode()),
         ];
         let success = KEYS.iter().zip(changed);
         let success =

@@ -45,7 +45,7 @@ mod work;
 
 use work::{Missing, MissingState};
 
-pub(crate) use alarms::{Progress, alarm_observations};
+pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
 pub(crate) use changes::{Change, Snapshot};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use tasks::tasks;

@@ -30,8 +30,8 @@ pub use access::{
 };
 pub use alarm::{
     ALARM_RULES_KEY, ALARMS_KEY, Acknowledgement, AlarmEntry, AlarmRule, AlarmRulesRecord,
-    AlarmsRecord, Clearing, MailSecurity, RECEIVERS_KEY, ReceiverRecord, ReceiverWay,
-    ReceiversRecord, Undelivered,
+    AlarmsRecord, Clearing, MAINTENANCE_KEY, MailSecurity, MaintenanceRecord, RECEIVERS_KEY,
+    ReceiverRecord, ReceiverWay, ReceiversRecord, Undelivered,
 };
 pub use creation::{CREATIONS_PREFIX, CreationRecord};
 pub use deleted::{DELETED_KEY, DeletedRecord};

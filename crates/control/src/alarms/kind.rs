@@ -70,6 +70,8 @@ pub enum AlarmKind {
     CertificateExpires,
     /// How far a node's clock is from what most nodes have, in milliseconds.
     ClockSkew,
+    /// For how many seconds a node is in maintenance.
+    MaintenanceLasts,
 }
 
 /// What there is to know of a kind.
@@ -98,7 +100,7 @@ const ROOM: &str = "Have hosts unmap what they do not need (`fstrim`), add devic
 
 impl AlarmKind {
     /// Every kind, in the order of the reference.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::PoolFilling,
         Self::PoolLow,
         Self::PoolAlmostFull,
@@ -116,6 +118,7 @@ impl AlarmKind {
         Self::MetadataFull,
         Self::CertificateExpires,
         Self::ClockSkew,
+        Self::MaintenanceLasts,
     ];
 
     /// The kind with that code, if this version knows it.
@@ -321,6 +324,16 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         title: "Clocks differ",
         meaning: "A node's clock is not that of the others. No data depends on it; logs, history, certificates and logins do.",
         action: "Have the machine's clock set by NTP (chrony, systemd-timesyncd).",
+    },
+    AlarmText {
+        code: "maintenance-lasts",
+        severity: AlarmSeverity::Warning,
+        unit: AlarmUnit::Seconds,
+        direction: Direction::Rising,
+        default: (86_400, 86_400, 0),
+        title: "Maintenance lasts",
+        meaning: "A node has been in maintenance for a day, or as long as the limit says. Nothing that it holds is made anew elsewhere, and what is lacking because it is away raises no other alarm.",
+        action: "End it: `holdfast node maintenance off NODE`. If the node does not come back: \"A node is lost\" in docs/day2.md. If the work takes so long, take note of this alarm (`holdfast alarm acknowledge`).",
     },
 ];
 

@@ -18,7 +18,7 @@ are raised; [mail and webhooks](../notifications.md) tell of both. [Findings](fi
 *Set* raises one: that value, or a worse one, for the time that it has to *hold*. *Clear* ends it: a value better than that, for the same time. Between the two nothing changes, so that what
 walks about a limit is told once. `holdfast alarm set KIND` changes all three, or puts a kind off. Times are counted anew when another node takes the steering over.
 
-*Critical*: hosts wait, or the next failure makes them wait. *Warning*: somebody should look, and nothing stands still. A node in maintenance may be down: what volumes, its devices and the metadata lack because of that is no alarm until maintenance ends, so end it.
+*Critical*: hosts wait, or the next failure makes them wait. *Warning*: somebody should look, and nothing stands still. A node in maintenance may be down: what volumes and the metadata lack because it is away is no alarm meanwhile. Devices that a node lacks while it runs are. Maintenance that is not ended is told of by [`maintenance-lasts`](#maintenance-lasts).
 
 | alarm | severity | set | clear | hold |
 |---|---|---|---|---|

@@ -14,7 +14,7 @@ use crate::Controller;
 use crate::alarms::documents::severity;
 use crate::reports::Reports;
 use crate::steering::unix_ms;
-use crate::view::{Progress, alarm_observations};
+use crate::view::{Progress, alarm_observations, in_maintenance};
 
 /// What is remembered from pass to pass. Another who steers begins with what is on record.
 #[derive(Debug)]
@@ -64,20 +64,22 @@ impl AlarmWatch {
             wall_ms: unix_ms(),
         };
         let clocks = (now.steady_ms, now.wall_ms);
-        let looked = alarm_observations(inventory, reports, &mut self.progress, clocks);
+        let nodes = in_maintenance(inventory);
+        let maintenance = kept.maintenance.with(nodes, now.wall_ms);
+        let progress = &mut self.progress;
+        let looked = alarm_observations(inventory, reports, progress, &maintenance, clocks);
         self.note_held(looked.held);
         let seen = looked.all;
         let mut book = self.book.clone();
-        let Some(then) = book.observe(&kept.alarms, &kept.rules, now, &seen) else {
-            self.book = book;
-            self.telling.pass(controller, &kept);
-            return;
-        };
+        let then = book.observe(&kept.alarms, &kept.rules, now, &seen);
         let next = Kept {
-            alarms: then,
+            alarms: then.unwrap_or_else(|| kept.alarms.clone()),
+            maintenance,
             ..kept.clone()
         };
         let Some(mut transaction) = kept.until(&next) else {
+            self.book = book;
+            self.telling.pass(controller, &kept);
             return;
         };
         transaction.compare.push(Compare::Value {

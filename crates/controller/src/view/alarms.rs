@@ -1,15 +1,16 @@
 //! What is seen of everything that there are alarms about.
 //!
 //! Invariants:
-//! - a node that is in maintenance may be down, and what is bad because of that and of nothing else is held: it is neither raised
-//!   nor over as long as it lasts. That hosts wait is never held;
+//! - a node that is in maintenance may be away, and what is bad because of that and of nothing else is held: it is neither raised
+//!   nor over as long as that lasts. That hosts wait is never held, nor what a node lacks that is there, in maintenance or not;
+//! - how long maintenance lasts is seen, so that what is held has an end;
 //! - of what does not answer nothing is said but that it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
-use holdfast_model::record::{NodeRecord, VolumeRecord};
+use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ByteSize, NodeId, VolumeId};
 
 use super::assessed::{self, Assessed};
@@ -90,6 +91,7 @@ pub(crate) fn alarm_observations(
     inventory: &Inventory,
     reports: &Reports,
     progress: &mut Progress,
+    maintenance: &MaintenanceRecord,
     (steady_ms, wall_ms): (u64, u64),
 ) -> Looked {
     let assessed = assessed::all(inventory, reports);
@@ -103,6 +105,14 @@ pub(crate) fn alarm_observations(
             .iter()
             .any(|it| it.kind == FindingKind::MetadataFull);
         of_node(&mut looked, inventory, reports, node, findings, wall_ms);
+        if is_member(inventory, node.node) {
+            let seconds = maintenance.seconds_of(node.node, wall_ms).unwrap_or(0);
+            let hours = seconds / 3600;
+            let detail = format!("it has been in maintenance for {hours} hours");
+            let subject = format!("node {}", node.name);
+            let (all, kind) = (&mut looked.all, AlarmKind::MaintenanceLasts);
+            add(all, kind, &subject, Some(seconds), detail);
+        }
     }
     // What only a node's file names, or not all nodes reach, is told by a finding, and lost is none.
     let counts = super::metadata::counts(reports);
@@ -133,10 +143,24 @@ pub(crate) fn alarm_observations(
 /// The nodes that are away, and may be.
 fn away_for_maintenance<'a>(inventory: &'a Inventory, reports: &Reports) -> Vec<&'a NodeRecord> {
     let nodes = inventory.nodes.values();
-    let may = |node: NodeId| standing(inventory, node) == NodeStanding::Maintenance;
-    nodes
-        .filter(|it| may(it.node) && !reports.takes_part(it.node))
-        .collect()
+    let nodes = nodes.filter(|it| is_away_for_maintenance(inventory, reports, it.node));
+    nodes.collect()
+}
+
+/// Whether a node is in maintenance, and away: it says nothing, or has yet to be registered after its start.
+fn is_away_for_maintenance(inventory: &Inventory, reports: &Reports, node: NodeId) -> bool {
+    standing(inventory, node) == NodeStanding::Maintenance && !reports.takes_part(node)
+}
+
+/// The nodes that are in maintenance.
+pub(crate) fn in_maintenance(inventory: &Inventory) -> impl Iterator<Item = NodeId> {
+    let nodes = inventory.nodes.keys().copied();
+    nodes.filter(|node| standing(inventory, *node) == NodeStanding::Maintenance)
+}
+
+fn is_member(inventory: &Inventory, node: NodeId) -> bool {
+    let standing = standing(inventory, node);
+    !matches!(standing, NodeStanding::Removed | NodeStanding::Waiting)
 }
 
 fn add(
@@ -171,22 +195,24 @@ fn of_node(
     findings: &[Finding],
     wall_ms: u64,
 ) {
-    let standing = standing(inventory, node.node);
-    if matches!(standing, NodeStanding::Removed | NodeStanding::Waiting) {
+    if !is_member(inventory, node.node) {
         return;
     }
     let subject = format!("node {}", node.name);
-    let is_in_maintenance = standing == NodeStanding::Maintenance;
-    of_devices(looked, reports, node, &subject, is_in_maintenance);
     let all = &mut looked.all;
+    of_devices(all, reports, node, &subject);
     let of = |kinds: &[FindingKind]| findings.iter().find(|it| kinds.contains(&it.kind));
     let lost = of(&[
         FindingKind::NodeDown,
         FindingKind::DevicesFailed,
         FindingKind::NotRegisteredYet,
     ]);
-    let lost = lost.filter(|_| !is_in_maintenance);
-    is(all, AlarmKind::NodeLost, &subject, lost);
+    // One that says that its devices have failed is not away.
+    let is_for_that = standing(inventory, node.node) == NodeStanding::Maintenance
+        && lost.is_some_and(|it| it.kind != FindingKind::DevicesFailed);
+    let words = lost.map(|finding| &*finding.what);
+    looked.state(AlarmKind::NodeLost, &subject, words, is_for_that);
+    let all = &mut looked.all;
     if !reports.takes_part(node.node) {
         all.silent.insert(subject.clone());
     }
@@ -219,13 +245,8 @@ fn of_node(
     vitals(all, reports, node, &subject, wall_ms);
 }
 
-fn of_devices(
-    looked: &mut Looked,
-    reports: &Reports,
-    node: &NodeRecord,
-    on: &str,
-    is_in_maintenance: bool,
-) {
+/// What a node says of its devices. While it is away it says nothing.
+fn of_devices(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: &str) {
     if !reports.takes_part(node.node) {
         return;
     }
@@ -241,17 +262,14 @@ fn of_devices(
             None
         };
         let words = lost.map(|words| format!("{}: {words}", device.path));
-        // Devices are taken out and put in then.
-        let words = words.as_deref();
-        looked.state(AlarmKind::DeviceLost, &subject, words, is_in_maintenance);
+        state(all, AlarmKind::DeviceLost, &subject, words.as_deref());
         let milliseconds = device.latency_p99_us.map(|it| it / 1000);
         let detail = format!(
             "{}: one in a hundred operations took {} ms or longer within the last minute",
             device.path,
             milliseconds.unwrap_or(0)
         );
-        let (all, kind) = (&mut looked.all, AlarmKind::DeviceSlow);
-        add(all, kind, &subject, milliseconds, detail);
+        add(all, AlarmKind::DeviceSlow, &subject, milliseconds, detail);
     }
 }
 
@@ -337,9 +355,7 @@ fn lacks_for_maintenance(inventory: &Inventory, reports: &Reports, volume: &Volu
             .chain(silent)
             .collect::<Vec<_>>()
     });
-    let may = |node: NodeId| {
-        standing(inventory, node) == NodeStanding::Maintenance && !reports.takes_part(node)
-    };
+    let may = |node: NodeId| is_away_for_maintenance(inventory, reports, node);
     let first = lacked.next();
     first.is_some_and(may) && lacked.all(may)
 }

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{Record, Secret};
+use crate::NodeId;
 
 /// Where the alarms are.
 pub const ALARMS_KEY: &str = "/holdfast/alarms";
@@ -18,6 +19,9 @@ pub const ALARMS_KEY: &str = "/holdfast/alarms";
 pub const ALARM_RULES_KEY: &str = "/holdfast/alarm-rules";
 /// Where it is said who is told of alarms.
 pub const RECEIVERS_KEY: &str = "/holdfast/receivers";
+
+/// Where it is said since when nodes are in maintenance.
+pub const MAINTENANCE_KEY: &str = "/holdfast/maintenance";
 
 /// The alarms of the cluster, at [`ALARMS_KEY`]. Times are milliseconds since 1970 (UTC), by the clock of whoever steered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +187,51 @@ impl Record for ReceiversRecord {
     }
 }
 
+/// Since when nodes are in maintenance, at [`MAINTENANCE_KEY`]: kept by whoever steers, so that the next one knows. It is no part
+/// of what an operator wants of a node, which earlier versions read as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaintenanceRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// By the node: when that was first seen. Milliseconds since 1970 (UTC), by the clock of whoever steered.
+    pub since_ms: BTreeMap<NodeId, u64>,
+}
+
+impl Default for MaintenanceRecord {
+    fn default() -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            since_ms: BTreeMap::new(),
+        }
+    }
+}
+
+impl Record for MaintenanceRecord {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl MaintenanceRecord {
+    /// The same when these nodes are in maintenance, and no others: those that have come to it are since now.
+    #[must_use]
+    pub fn with(&self, nodes: impl Iterator<Item = NodeId>, now_ms: u64) -> Self {
+        let since = nodes.map(|node| (node, self.since_ms.get(&node).copied().unwrap_or(now_ms)));
+        Self {
+            schema: Self::SCHEMA,
+            since_ms: since.collect(),
+        }
+    }
+
+    /// For how many seconds a node is; none for one that is not. By a clock that was set back it is not longer than it was.
+    #[must_use]
+    pub fn seconds_of(&self, node: NodeId, now_ms: u64) -> Option<u64> {
+        let since_ms = self.since_ms.get(&node)?;
+        Some(now_ms.saturating_sub(*since_ms) / 1000)
+    }
+}
+
 /// Somebody who is told of alarms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -240,4 +289,28 @@ pub enum MailSecurity {
     StartTls,
     /// Not at all.
     None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maintenance_lasts_from_when_it_was_first_seen_until_it_ends() {
+        let none = MaintenanceRecord::default();
+        let one = none.with([NodeId(3)].into_iter(), 5000);
+        assert_eq!(one.seconds_of(NodeId(3), 5000), Some(0));
+        let both = one.with([NodeId(3), NodeId(1)].into_iter(), 9000);
+        assert_eq!(both.seconds_of(NodeId(3), 9999), Some(4));
+        assert_eq!(both.seconds_of(NodeId(1), 9999), Some(0));
+        assert_eq!(both.seconds_of(NodeId(1), 0), Some(0), "a clock was set");
+        let literal = br#"{"schema":1,"since_ms":{"1":9000,"3":5000}}"#;
+        assert_eq!(&both.encode()[..], &literal[..]);
+        assert_eq!(MaintenanceRecord::decode(literal), Ok(both.clone()));
+        // Whoever comes to it again begins anew.
+        let ended = both.with([NodeId(1)].into_iter(), 10_000);
+        assert_eq!(ended.seconds_of(NodeId(3), 10_000), None);
+        let again = ended.with([NodeId(3)].into_iter(), 11_000);
+        assert_eq!(again.seconds_of(NodeId(3), 11_000), Some(0));
+    }
 }

@@ -2,7 +2,7 @@
 
 use holdfast_api::documents::{Device, DeviceState, DeviceTier, LocalReport, Room, Vitals};
 use holdfast_model::Sequence;
-use holdfast_model::record::{IntentRecord, Membership, NodeStanding as Wanted};
+use holdfast_model::record::{IntentRecord, MaintenanceRecord, Membership, NodeStanding as Wanted};
 
 use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
 use super::*;
@@ -15,7 +15,10 @@ const DAY: u64 = DAY_MS;
 
 fn looked(inventory: &Inventory, reports: &Reports) -> Looked {
     let mut progress = Progress::default();
-    alarm_observations(inventory, reports, &mut progress, (1000, 5 * DAY))
+    let began = in_maintenance(inventory);
+    let maintenance = MaintenanceRecord::default().with(began, 3 * DAY);
+    let clocks = (1000, 5 * DAY);
+    alarm_observations(inventory, reports, &mut progress, &maintenance, clocks)
 }
 
 /// The value of a kind and subject; none if it is not among what is seen at all.
@@ -66,11 +69,22 @@ fn what_is_away_for_maintenance_is_held_and_said() {
     let (inventory, reports) = without_n2();
     let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
     let seen = looked(&inventory, &reports);
-    assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), Some(Some(0)));
-    let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
-    assert_eq!(degraded, Some(None), "neither raised nor over");
+    for (kind, subject) in [
+        (AlarmKind::NodeLost, "node n2"),
+        (AlarmKind::VolumeDegraded, "volume demo"),
+    ] {
+        let held = value(&seen, kind, subject);
+        assert_eq!(held, Some(None), "{kind:?}: neither raised nor over");
+    }
     let held: Vec<&str> = seen.held.iter().map(String::as_str).collect();
-    assert_eq!(held, ["volume-degraded of volume demo"]);
+    assert_eq!(
+        held,
+        ["node-lost of node n2", "volume-degraded of volume demo"]
+    );
+    // It does not last without an end.
+    let lasts = |node| value(&seen, AlarmKind::MaintenanceLasts, node);
+    assert_eq!(lasts("node n2"), Some(Some(2 * DAY / 1000)));
+    assert_eq!(lasts("node n1"), Some(Some(0)));
 }
 
 #[test]
@@ -83,7 +97,7 @@ fn what_lacks_more_than_that_is_not_held() {
     let seen = looked(&inventory, &reports);
     let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
     assert_eq!(degraded, Some(Some(1)));
-    assert!(seen.held.is_empty(), "{:?}", seen.held);
+    assert!(!seen.held.iter().any(|it| it.contains("volume")));
 }
 
 #[test]
@@ -118,7 +132,7 @@ fn device(is_absent: bool) -> Device {
 }
 
 #[test]
-fn devices_that_are_away_are_lost_but_in_maintenance() {
+fn devices_that_are_away_are_lost_also_of_a_node_in_maintenance_that_is_there() {
     let report = |is_absent| LocalReport {
         devices: vec![device(is_absent)],
         ..local(3, Vec::new())
@@ -138,7 +152,7 @@ fn devices_that_are_away_are_lost_but_in_maintenance() {
     assert_eq!(of(&all, false), (Some(Some(0)), 0));
     assert_eq!(of(&all, true), (Some(Some(1)), 0));
     let maintained = with(all, &[(3, Wanted::Maintenance)]);
-    assert_eq!(of(&maintained, true), (Some(None), 1));
+    assert_eq!(of(&maintained, true), (Some(Some(1)), 0));
     assert_eq!(of(&maintained, false), (Some(Some(0)), 0));
 }
 
