@@ -26,8 +26,9 @@ use holdfast_model::ClusterId;
 
 use super::identity::session_cookie;
 use super::lasting::while_allowed;
-use super::login::{CameBack, LOGIN_PATH};
+use super::login::CameBack;
 use super::permissions::{Need, needed};
+use super::shown::shown_path;
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
@@ -42,10 +43,6 @@ const METHODS: [Method; 6] = [
     Method::PATCH,
     Method::DELETE,
 ];
-/// Letters of a path that are put down at most.
-const PATH_LENGTH_MAX: usize = 512;
-/// Letters of a token that are put down: what it is, and its id.
-const PROOF_SHOWN: usize = 20;
 /// Why there is no status: who asked went away, or it took too long.
 const UNANSWERED: &str = "unanswered";
 
@@ -69,7 +66,7 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
     let mut entry = AuditEntry {
         from: from.to_string(),
         method: head.method.to_string(),
-        path: shown_path(&head),
+        path: shown_path(&head.uri),
         ..AuditEntry::default()
     };
     let changes = !is_read(&head.method);
@@ -263,21 +260,6 @@ fn forbidden(caller: &Caller, role: &str) -> Problem {
         .hint("an administrator can change a user's role, or make another token")
 }
 
-/// A path with its query, as it is put down: bounded, and without what proves who somebody is.
-fn shown_path(head: &Parts) -> String {
-    let path = head.uri.path_and_query();
-    let path = path.map_or("", |path| path.as_str());
-    // What a browser brings back from a provider of identities is for nobody else.
-    let path = match head.uri.path() {
-        alone if alone.starts_with(LOGIN_PATH) => alone,
-        _ => path,
-    };
-    let proof = ["hft_", "hfs_"].into_iter().filter_map(|it| path.find(it));
-    let end = proof.min().map_or(path.len(), |at| at + PROOF_SHOWN);
-    let shown = path.chars().take(end.min(PATH_LENGTH_MAX));
-    shown.collect()
-}
-
 /// What is put down if nobody waits for the answer: it may have been done, or may still be.
 struct Noting {
     identities: Arc<dyn Identities>,
@@ -329,31 +311,6 @@ mod tests {
                 (name, HeaderValue::from_str(value).unwrap())
             })
             .collect()
-    }
-
-    #[test]
-    fn a_token_in_a_path_is_put_down_by_its_id_only() {
-        let shown = |path: &str| {
-            let request = Request::builder().uri(path).body(axum::body::Body::empty());
-            shown_path(&request.unwrap().into_parts().0)
-        };
-        let token = format!("/api/v1/tokens/hft_{}_{}", "0".repeat(16), "a".repeat(64));
-        assert_eq!(
-            shown(&token),
-            format!("/api/v1/tokens/hft_{}", "0".repeat(16))
-        );
-        assert_eq!(
-            shown("/api/v1/login/oidc/callback?code=c&state=s"),
-            "/api/v1/login/oidc/callback"
-        );
-        assert_eq!(
-            shown("/api/v1/volumes/a?force=true"),
-            "/api/v1/volumes/a?force=true"
-        );
-        assert_eq!(
-            shown(&format!("/{}", "x".repeat(9000))).len(),
-            PATH_LENGTH_MAX
-        );
     }
 
     #[test]
