@@ -173,26 +173,16 @@ impl AccountsRecord {
     /// ended, or one of these has, or is disabled.
     #[must_use]
     pub fn role_of(&self, token: &TokenRecord, now_ms: u64) -> Option<Role> {
-        let mut token = token;
-        let mut role = token.role;
-        // A record in which tokens make each other in a circle lets nobody in.
-        for _ in 0..TOKENS_MAX {
-            role = role.min(token.role);
-            if now_ms >= token.expires_ms {
-                return None;
-            }
-            match Maker::of(&token.created_by) {
-                Maker::User(name) => {
-                    let user = self.user(name).filter(|user| !user.disabled)?;
-                    // Another one of the same name has not made it.
-                    let is_maker = user.created_ms <= token.created_ms;
-                    return is_maker.then_some(role.min(user.role));
-                }
-                Maker::Token(id) => token = self.token(id)?,
-                Maker::Other => return Some(role),
-            }
-        }
-        None
+        let user = |name: &str| {
+            let user = self.user(name).filter(|user| !user.disabled)?;
+            Some((user.role, user.created_ms))
+        };
+        Made::role(
+            token.made(),
+            now_ms,
+            |id| self.token(id).map(TokenRecord::made),
+            user,
+        )
     }
 
     /// Adds a user.
@@ -331,6 +321,63 @@ impl AccountsRecord {
         let mut administrators = self.users.iter().filter(administers);
         let first = administrators.next();
         first.is_some_and(|user| user.name.as_str() == name) && administrators.next().is_none()
+    }
+}
+
+impl TokenRecord {
+    fn made(&self) -> Made<'_> {
+        Made {
+            role: self.role,
+            created_by: &self.created_by,
+            created_ms: self.created_ms,
+            expires_ms: self.expires_ms,
+        }
+    }
+}
+
+/// What decides of a token what its holder may: what a listing tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made<'a> {
+    /// What it was made for.
+    pub role: Role,
+    /// Who made it.
+    pub created_by: &'a str,
+    /// When: milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// Until when it holds: milliseconds since 1970 (UTC).
+    pub expires_ms: u64,
+}
+
+impl<'a> Made<'a> {
+    /// What its holder may now; none if nothing. `token` finds tokens by id, `user` what a user may who is not disabled, and since
+    /// when there is that one.
+    #[must_use]
+    pub fn role(
+        self,
+        now_ms: u64,
+        token: impl Fn(&str) -> Option<Self>,
+        user: impl Fn(&str) -> Option<(Role, u64)>,
+    ) -> Option<Role> {
+        let mut made = self;
+        let mut role = made.role;
+        // A record in which tokens make each other in a circle lets nobody in.
+        for _ in 0..TOKENS_MAX {
+            role = role.min(made.role);
+            if now_ms >= made.expires_ms {
+                return None;
+            }
+            match Maker::of(made.created_by) {
+                Maker::User(name) => {
+                    let (of_user, created_ms) = user(name)?;
+                    // Another one of the same name has not made it.
+                    let is_maker = created_ms <= made.created_ms;
+                    return is_maker.then_some(role.min(of_user));
+                }
+                Maker::Token(id) => made = token(id)?,
+                Maker::Other => return Some(role),
+            }
+        }
+        None
     }
 }
 

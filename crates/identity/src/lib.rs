@@ -24,8 +24,9 @@ mod sessions;
 mod throttle;
 
 pub use accounts::{
-    ACCOUNTS_KEY, AccountError, AccountsRecord, TOKEN_LIFETIME_MAX, TOKEN_LIFETIME_MAX_EXTERNAL,
-    TOKEN_LIFETIME_MIN, TOKENS_MAX, TokenRecord, USERS_MAX, UserChange, UserRecord,
+    ACCOUNTS_KEY, AccountError, AccountsRecord, Made, TOKEN_LIFETIME_MAX,
+    TOKEN_LIFETIME_MAX_EXTERNAL, TOKEN_LIFETIME_MIN, TOKENS_MAX, TokenRecord, USERS_MAX,
+    UserChange, UserRecord,
 };
 pub use caller::{Area, Caller, Permission, Role, Scope, UnknownName, Who};
 pub use external::{

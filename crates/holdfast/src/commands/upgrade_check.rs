@@ -7,9 +7,14 @@
 //! - a node of which nothing is known is a reason to wait, not to go on;
 //! - which versions go together is said in one place, [`skew`].
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use holdfast_api::documents::{
-    Explanation, Finding, Health, Node, NodeList, NodeStanding, NodeState, Versions, VolumeList,
+    Explanation, Finding, Health, Node, NodeList, NodeStanding, NodeState, Token, User, Versions,
+    VolumeList,
 };
+use holdfast_api::{ApiClient, ClientError, ProblemKind};
+use holdfast_identity::Made;
 use holdfast_model::Policy;
 use serde::Serialize;
 
@@ -70,13 +75,72 @@ pub(crate) async fn run(global: &Global, output: &Output) -> Result<(), Failure>
     let volumes = client.volumes().await?;
     let explanation = client.explain().await?;
     let nodes = client.nodes().await?;
-    let check = check(&holdfast_node::versions(), &nodes, &volumes, &explanation);
+    let mut check = check(&holdfast_node::versions(), &nodes, &volumes, &explanation);
+    if check.next.is_some() {
+        check.notes.extend(tokens(&client).await?);
+    }
     output.result(&check, || text(&check))?;
     if check.may_go_on {
         return Ok(());
     }
     // The result has said why.
     Err(Failure::new("not now").exit(CODE_WAIT).told())
+}
+
+/// What is to be known of tokens: which of them hold with an earlier version only.
+async fn tokens(client: &ApiClient) -> Result<Vec<Remark>, Failure> {
+    let asked = async { Ok((client.tokens().await?, client.users().await?)) };
+    let asked: Result<_, ClientError> = asked.await;
+    Ok(match asked {
+        Ok((tokens, users)) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now_ms = now.map_or(0, |now| now.as_millis() as u64);
+            ending(&tokens.tokens, &users.users, now_ms)
+        }
+        Err(ClientError::Problem(problem)) => match problem.kind {
+            ProblemKind::Forbidden => vec![Remark::new(
+                "tokens",
+                "whether all go on with this version was not looked at: that takes an administrator",
+            )],
+            // Security is off, or they run a version without tokens.
+            ProblemKind::Refused | ProblemKind::NoSuchResource => Vec::new(),
+            _ => return Err(ClientError::Problem(problem).into()),
+        },
+        Err(error) => return Err(error.into()),
+    })
+}
+
+/// The tokens that let nobody in with this version: of those who are gone, or disabled, or of tokens that are. Earlier versions
+/// looked at the token alone.
+fn ending(tokens: &[Token], users: &[User], now_ms: u64) -> Vec<Remark> {
+    let token = |id: &str| tokens.iter().find(|it| it.id == id).map(made);
+    let user = |name: &str| {
+        let mut users = users.iter();
+        let user = users.find(|it| it.name == name && !it.disabled)?;
+        Some((user.role, user.created_ms))
+    };
+    let ending = tokens.iter().filter_map(|it| {
+        let holds = made(it).role(now_ms, token, user).is_some();
+        let ends = now_ms < it.expires_ms && !holds;
+        ends.then(|| {
+            let what = format!(
+                "it ends with this version, for who made it ({}) is gone or disabled: make another one for whatever uses it \
+                 (`holdfast token create`), and revoke it (`holdfast token revoke {}`)",
+                it.created_by, it.id
+            );
+            Remark::new(format!("token {} ({})", it.name, it.id), what)
+        })
+    });
+    ending.collect()
+}
+
+fn made(token: &Token) -> Made<'_> {
+    Made {
+        role: token.role,
+        created_by: &token.created_by,
+        created_ms: token.created_ms,
+        expires_ms: token.expires_ms,
+    }
 }
 
 fn check(
@@ -293,6 +357,8 @@ mod tests {
         FindingKind, NodeFindings, Protection, SyncWork, ToMove, VolumeFindings,
     };
 
+    use holdfast_identity::{Role, Scope};
+
     use super::*;
 
     fn versions_of(program: &str, protocol: u16, format: u32) -> Versions {
@@ -455,6 +521,64 @@ mod tests {
         let told = checked(vec![node("n1", None)], &well());
         assert!(!told.may_go_on);
         assert!(!checked(Vec::new(), &well()).may_go_on);
+    }
+
+    fn token(id: &str, created_by: &str) -> Token {
+        Token {
+            id: id.to_owned(),
+            name: format!("script {id}"),
+            role: Role::Operator,
+            scope: Scope::Everything,
+            created_by: created_by.to_owned(),
+            created_ms: 1000,
+            expires_ms: 9000,
+        }
+    }
+
+    fn user(name: &str, created_ms: u64, disabled: bool) -> User {
+        User {
+            name: name.to_owned(),
+            role: Role::Operator,
+            disabled,
+            created_ms,
+            password_changed_ms: 0,
+            sessions: 0,
+            issuer: None,
+            subject: None,
+        }
+    }
+
+    #[test]
+    fn tokens_whose_makers_are_gone_are_named() {
+        let users = [
+            user("ada", 1, false),
+            user("bob", 1, true),
+            user("eve", 1001, false),
+        ];
+        let tokens = [
+            token("0a", "user ada"),
+            token("0b", "user bob"),
+            token("0c", "user carl"),
+            token("0d", "token script 0c (0c)"),
+            token("0e", "user eve"),
+            token("0f", "node 1"),
+            token("10", "user oidc:carl (7)"),
+            token("11", "token script 0a (0a)"),
+        ];
+        let told = ending(&tokens, &users, 2000);
+        let subjects: Vec<_> = told.iter().map(|it| &*it.subject).collect();
+        assert_eq!(
+            subjects,
+            [
+                "token script 0b (0b)",
+                "token script 0c (0c)",
+                "token script 0d (0d)",
+                "token script 0e (0e)",
+            ]
+        );
+        assert!(told[1].what.contains("(user carl) is gone"), "{told:?}");
+        // What has expired ends with no version.
+        assert_eq!(ending(&tokens, &users, 9000), []);
     }
 
     #[test]
