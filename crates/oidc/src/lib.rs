@@ -22,6 +22,7 @@ mod error;
 mod keys;
 mod provider;
 mod redeeming;
+mod said;
 mod settings;
 mod signature;
 mod ticket;

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - what is known of the provider is asked for again when it is older than [`FRESH`], its keys as well where one is not among
-//!   them, but not more often than each [`KEYS_PAUSE`]; who waits for that waits once;
-//! - a provider that fails is left alone for [`FAILED_PAUSE`];
+//!   them, but not more often than each [`KEYS_PAUSE`];
+//! - one that is slow keeps nobody waiting for longer than [`STALE_PATIENCE`] who needs nothing that is not known;
 //! - no code is redeemed but as [`Redeeming`] lets it be.
 
 use std::sync::Arc;
@@ -13,8 +13,6 @@ use holdfast_model::Origin;
 use holdfast_model::record::Secret;
 use holdfast_outside::{Answer, Bytes, Full, Method, OutsideUrl, Request, Trust, ask, header};
 use jsonwebtoken::{DecodingKey, Header};
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use crate::claims::{Person, head, judge};
 use crate::documents::{
@@ -24,6 +22,7 @@ use crate::encoding::{basic, form};
 use crate::error::{ErrorCode, LoginError, ProviderError, TokenError};
 use crate::keys::Keys;
 use crate::redeeming::Redeeming;
+use crate::said::Said;
 use crate::settings::{Settings, SettingsError};
 use crate::signature;
 use crate::ticket::{Ticket, TicketKey};
@@ -36,29 +35,19 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 const FRESH: Duration = Duration::from_secs(3600);
 /// Between two questions for its keys because of one that is not among them.
 const KEYS_PAUSE: Duration = Duration::from_secs(30);
-/// How long a provider is left alone that has just failed.
-const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// How long a newer answer is waited for where there is an older one.
+const STALE_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a code, and of what comes beside it, at most.
 const CODE_BYTES_MAX: usize = 4 << 10;
 
 /// A provider.
 #[derive(Debug)]
 pub struct Provider {
-    settings: Settings,
+    settings: Arc<Settings>,
     key: TicketKey,
-    known: Mutex<Known>,
+    metadata: Arc<Said<Metadata>>,
+    keys: Arc<Said<Keys>>,
     redeeming: Redeeming,
-}
-
-/// Something that the provider has said, and when.
-type Said<T> = Option<(Arc<T>, Instant)>;
-
-/// What is known of it.
-#[derive(Debug, Default)]
-struct Known {
-    metadata: Said<Metadata>,
-    keys: Said<Keys>,
-    failed: Said<ProviderError>,
 }
 
 /// A login that begins.
@@ -94,16 +83,17 @@ impl Provider {
         settings.check()?;
         signature::install();
         Ok(Self {
-            settings,
+            settings: Arc::new(settings),
             key,
-            known: Mutex::default(),
+            metadata: Arc::new(Said::new(DISCOVERY)),
+            keys: Arc::new(Said::new(KEYS)),
             redeeming: Redeeming::default(),
         })
     }
 
     /// What is said of it.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
@@ -112,9 +102,8 @@ impl Provider {
     /// # Errors
     /// [`ProviderError`].
     pub async fn look(&self) -> Result<(), Arc<ProviderError>> {
-        let mut known = self.known.lock().await;
-        self.metadata_in(&mut known).await?;
-        self.keys_in(&mut known, FRESH).await?;
+        self.metadata().await?;
+        self.keys(FRESH, STALE_PATIENCE).await?;
         Ok(())
     }
 
@@ -123,7 +112,7 @@ impl Provider {
     /// # Errors
     /// [`LoginError`], above all where the provider does not answer.
     pub async fn begin(&self, now: SystemTime) -> Result<Beginning, LoginError> {
-        let metadata = self.metadata_in(&mut *self.known.lock().await).await?;
+        let metadata = self.metadata().await?;
         let ticket = Ticket::new(now).map_err(|_| LoginError::NoRandom)?;
         let scope = self.settings.scopes.join(" ");
         let asked = form(&[
@@ -175,7 +164,7 @@ impl Provider {
         }
         let is_code = |code: &&str| (1..=CODE_BYTES_MAX).contains(&code.len());
         let code = back.code.filter(is_code).ok_or(LoginError::NoCode)?;
-        let metadata = self.metadata_in(&mut *self.known.lock().await).await?;
+        let metadata = self.metadata().await?;
         // RFC 9207, section 2.4: a provider that always says so would have.
         if metadata.says_issuer && back.issuer.is_none() {
             return Err(LoginError::OtherIssuer);
@@ -218,7 +207,7 @@ impl Provider {
         }
         let request = request.body(Full::new(Bytes::from(form(&fields))));
         let request = request.expect("what is escaped can stand in a request");
-        let answer = self.ask(TOKENS, &metadata.token, request).await;
+        let answer = ask_for(&self.settings, TOKENS, &metadata.token, request).await;
         let Answer { status, body } = answer.map_err(Arc::new)?;
         match status {
             200 => {
@@ -241,115 +230,63 @@ impl Provider {
 
     /// Keys with one that a token with that head may be signed by, if the provider has any.
     async fn keys_of(&self, header: &Header) -> Result<Arc<Keys>, LoginError> {
-        let mut known = self.known.lock().await;
-        let keys = self.keys_in(&mut known, FRESH).await?;
+        let keys = self.keys(FRESH, STALE_PATIENCE).await?;
         let found: Vec<&DecodingKey> = keys.of(header);
         if !found.is_empty() {
             return Ok(keys);
         }
-        // It may have been made since.
-        Ok(self.keys_in(&mut known, KEYS_PAUSE).await?)
+        // It may have been made since. Who shows such a one waits for what the provider says of it.
+        Ok(self.keys(KEYS_PAUSE, PATIENCE).await?)
     }
 
     /// What the provider says of itself; what it said before where it says nothing now.
-    async fn metadata_in(&self, known: &mut Known) -> Result<Arc<Metadata>, Arc<ProviderError>> {
-        if let Some(metadata) = younger(&known.metadata, FRESH) {
-            return Ok(metadata);
-        }
-        let read = match left_alone(known) {
-            Some(error) => Err(error),
-            None => self.ask_metadata().await.map_err(Arc::new),
-        };
-        settle(read, &mut known.metadata, &mut known.failed)
+    async fn metadata(&self) -> Result<Arc<Metadata>, Arc<ProviderError>> {
+        let ask = || ask_metadata(Arc::clone(&self.settings));
+        self.metadata.since(FRESH, STALE_PATIENCE, ask).await
     }
 
     /// The provider's keys, not older than that; those of before where it says nothing now.
-    async fn keys_in(
+    async fn keys(
         &self,
-        known: &mut Known,
         age_max: Duration,
+        patience: Duration,
     ) -> Result<Arc<Keys>, Arc<ProviderError>> {
-        if let Some(keys) = younger(&known.keys, age_max) {
-            return Ok(keys);
-        }
-        let metadata = self.metadata_in(known).await?;
-        let read = match left_alone(known) {
-            Some(error) => Err(error),
-            None => self.ask_keys(&metadata).await.map_err(Arc::new),
-        };
-        settle(read, &mut known.keys, &mut known.failed)
-    }
-
-    async fn ask_metadata(&self) -> Result<Metadata, ProviderError> {
-        let body = self
-            .fetch(DISCOVERY, &discovery_url(&self.settings)?)
-            .await?;
-        Metadata::read(&body, &self.settings)
-    }
-
-    async fn ask_keys(&self, metadata: &Metadata) -> Result<Keys, ProviderError> {
-        Keys::read(&self.fetch(KEYS, &metadata.keys).await?)
-    }
-
-    async fn fetch(&self, what: &'static str, url: &OutsideUrl) -> Result<Vec<u8>, ProviderError> {
-        let request = Request::builder().header(header::ACCEPT, "application/json");
-        let request = request.body(Full::default()).expect("it is ours");
-        match self.ask(what, url, request).await? {
-            Answer { status: 200, body } => Ok(body),
-            Answer { status, .. } => Err(ProviderError::Status { what, status }),
-        }
-    }
-
-    async fn ask(
-        &self,
-        what: &'static str,
-        url: &OutsideUrl,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Answer, ProviderError> {
-        let authority = self.settings.authority.as_deref();
-        let trust = authority.map_or(Trust::System, Trust::Only);
-        let answer = ask(url, request, trust, PATIENCE, ANSWER_BYTES_MAX).await;
-        answer.map_err(|failure| ProviderError::Unanswered { what, failure })
+        let metadata = self.metadata().await?;
+        let ask = || ask_keys(Arc::clone(&self.settings), metadata);
+        self.keys.since(age_max, patience, ask).await
     }
 }
 
-/// Why the provider is not asked just now.
-fn left_alone(known: &Known) -> Option<Arc<ProviderError>> {
-    younger(&known.failed, FAILED_PAUSE)
+async fn ask_metadata(settings: Arc<Settings>) -> Result<Metadata, ProviderError> {
+    let url = discovery_url(&settings)?;
+    Metadata::read(&fetch(&settings, DISCOVERY, &url).await?, &settings)
 }
 
-/// What was said, if that is not as long ago.
-fn younger<T>(said: &Said<T>, age_max: Duration) -> Option<Arc<T>> {
-    let (what, at) = said.as_ref()?;
-    (at.elapsed() < age_max).then(|| Arc::clone(what))
+async fn ask_keys(settings: Arc<Settings>, metadata: Arc<Metadata>) -> Result<Keys, ProviderError> {
+    Keys::read(&fetch(&settings, KEYS, &metadata.keys).await?)
 }
 
-/// Keeps what was read now. Where nothing was, that is told once, and what was said before counts on.
-fn settle<T>(
-    read: Result<T, Arc<ProviderError>>,
-    said: &mut Said<T>,
-    failed: &mut Said<ProviderError>,
-) -> Result<Arc<T>, Arc<ProviderError>> {
-    match read {
-        Ok(what) => {
-            let what = Arc::new(what);
-            *said = Some((Arc::clone(&what), Instant::now()));
-            Ok(what)
-        }
-        Err(error) => {
-            fail(failed, &error);
-            let before = said.as_ref().map(|(what, _)| Arc::clone(what));
-            before.ok_or(error)
-        }
+async fn fetch(
+    settings: &Settings,
+    what: &'static str,
+    url: &OutsideUrl,
+) -> Result<Vec<u8>, ProviderError> {
+    let request = Request::builder().header(header::ACCEPT, "application/json");
+    let request = request.body(Full::default()).expect("it is ours");
+    match ask_for(settings, what, url, request).await? {
+        Answer { status: 200, body } => Ok(body),
+        Answer { status, .. } => Err(ProviderError::Status { what, status }),
     }
 }
 
-fn fail(failed: &mut Said<ProviderError>, error: &Arc<ProviderError>) {
-    let is_new = failed
-        .as_ref()
-        .is_none_or(|(before, _)| !Arc::ptr_eq(before, error));
-    if is_new {
-        tracing::warn!("a login by OIDC: {error}");
-        *failed = Some((Arc::clone(error), Instant::now()));
-    }
+async fn ask_for(
+    settings: &Settings,
+    what: &'static str,
+    url: &OutsideUrl,
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, ProviderError> {
+    let authority = settings.authority.as_deref();
+    let trust = authority.map_or(Trust::System, Trust::Only);
+    let answer = ask(url, request, trust, PATIENCE, ANSWER_BYTES_MAX).await;
+    answer.map_err(|failure| ProviderError::Unanswered { what, failure })
 }

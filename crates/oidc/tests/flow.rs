@@ -494,3 +494,20 @@ async fn one_that_says_nothing_is_not_waited_for_for_ever() {
         .unwrap_err();
     assert!(error.to_string().contains("was too slow"), "{error}");
 }
+
+#[tokio::test]
+async fn one_that_is_slow_keeps_nobody_out_of_whom_all_is_known() {
+    let (issuer, provider) = pair();
+    assert_eq!(log_in(&provider).await.unwrap(), ada());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3700)).await;
+    issuer.behave(|it| it.silent = Some("openid-configuration"));
+    let begun = tokio::time::Instant::now();
+    let (one, other) = tokio::join!(
+        provider.begin(SystemTime::now()),
+        provider.begin(SystemTime::now())
+    );
+    assert!(one.is_ok() && other.is_ok(), "what it said before counts");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert_eq!(issuer.asked("openid-configuration"), 2, "once for both");
+}
