@@ -3,6 +3,7 @@
 //! Invariants:
 //! - nothing is sealed before every node has said that it can open it, but where something is sealed already;
 //! - what is sealed anew is what was there: whoever was faster stays;
+//! - while keys are changed on one machine after the other, what is sealed is sealed with the key that all have;
 //! - where some are sealed, what is plain does not stay so because a node has lost its key; with another key nothing is sealed
 //!   that it may be the only one to open;
 //! - a node that should have a key, and has none, puts no secret on record.
@@ -48,12 +49,15 @@ impl Controller {
         ))
     }
 
-    /// Seals from now on, if every node can open what is sealed.
+    /// Seals from now on, if every node can open what is sealed; with the former key as long as there is a node that has no other.
     pub(crate) fn note_who_opens(&self, inventory: &Inventory, reports: &Reports) {
-        let Some(seal) = self.desk.seal().filter(|seal| !seal.seals()) else {
+        let Some(seal) = self.desk.seal() else {
             return;
         };
-        if self.all_open(inventory, reports) {
+        let former = seal.former_id();
+        let is_needed = former.is_some_and(|id| reports.any_seals(inventory, &id.to_string()));
+        seal.use_former(is_needed);
+        if !seal.seals() && self.all_open(inventory, reports) {
             seal.begin();
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Every machine of a cluster has the authority's key, so each derives the same from it, and nothing has to be carried
 //! around. What was derived is kept in [`KEY_FILE`]: it is what counts from then on, also where somebody takes the authority's
-//! key away, or the authority is replaced. A key that was in use before, in [`FORMER_FILE`], opens and never seals.
+//! key away, or the authority is replaced. A key that was in use before, in [`FORMER_FILE`], opens, and
+//! seals as long as there are machines that have no other.
 //!
 //! Invariants:
 //! - a key that others on the machine can read is refused;
@@ -96,8 +97,17 @@ impl Keys {
         self.present.0
     }
 
-    pub(crate) const fn present(&self) -> &LessSafeKey {
-        &self.present.1
+    /// The name of the former one, if there is one.
+    #[must_use]
+    pub fn former_id(&self) -> Option<KeyId> {
+        self.former.as_ref().map(|(id, _)| *id)
+    }
+
+    /// What seals: the present one, or, where that is wanted and there is one, the former.
+    pub(crate) fn sealing(&self, is_former: bool) -> (KeyId, &LessSafeKey) {
+        let former = self.former.as_ref().filter(|_| is_former);
+        let (id, key) = former.unwrap_or(&self.present);
+        (*id, key)
     }
 
     /// The key of a name.

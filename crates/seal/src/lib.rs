@@ -50,6 +50,8 @@ struct Inner {
     is_to_have_key: bool,
     /// Whether what is written is sealed.
     seals: AtomicBool,
+    /// Whether that is with the former key, because there are nodes that have no other.
+    uses_former: AtomicBool,
     /// The documents of which it was said that they cannot be opened.
     told: Mutex<BTreeSet<String>>,
 }
@@ -79,10 +81,26 @@ impl Seal {
         }))
     }
 
-    /// The name of the key that it seals with, if it has one. It is no secret.
+    /// The name of its present key, if it has one. It is no secret.
     #[must_use]
     pub fn key_id(&self) -> Option<KeyId> {
         self.0.keys.as_ref().map(Keys::id)
+    }
+
+    /// The name of the key that it sealed with before, if it still has that.
+    #[must_use]
+    pub fn former_id(&self) -> Option<KeyId> {
+        self.0.keys.as_ref().and_then(Keys::former_id)
+    }
+
+    /// Says whether there are nodes that seal with the former key: as long as there are, all can open that, and not all the other.
+    /// Keys are changed on one machine after the other.
+    pub fn use_former(&self, is_needed: bool) {
+        self.0.uses_former.store(is_needed, Ordering::Relaxed);
+    }
+
+    fn uses_former(&self) -> bool {
+        self.0.uses_former.load(Ordering::Relaxed)
     }
 
     /// Whether the machine should have a key, and has none: a secret that it writes would be there plainly, among others' that are
@@ -113,12 +131,13 @@ impl Seal {
         let Some(keys) = self.0.keys.as_ref().filter(|_| self.seals()) else {
             return;
         };
+        let sealing = keys.sealing(self.uses_former());
         let branches = transaction.success.iter_mut();
         for operation in branches.chain(&mut transaction.failure) {
             if let Operation::Put { key, value, .. } = operation {
                 documents::change(key, value, |context, secret| {
                     if !is_sealed(&secret.0) {
-                        *secret = Secret(text::seal(keys, context, &secret.0));
+                        *secret = Secret(text::seal(sealing, context, &secret.0));
                     }
                 });
             }
@@ -188,16 +207,17 @@ impl Seal {
     #[must_use]
     pub fn renew(&self, pair: &KeyValue, only_plain: bool) -> Option<Transaction> {
         let keys = self.0.keys.as_ref()?;
+        let sealing = keys.sealing(self.uses_former());
         let mut value = pair.value.clone();
         documents::change(&pair.key, &mut value, |context, secret| {
             let plain = match text::key_of(&secret.0) {
                 None if is_sealed(&secret.0) => return,
                 None => Ok(secret.0.clone()),
-                Some(id) if only_plain || id == keys.id() => return,
+                Some(id) if only_plain || id == sealing.0 => return,
                 Some(_) => text::open(Some(keys), context, &secret.0),
             };
             if let Ok(plain) = plain {
-                *secret = Secret(text::seal(keys, context, &plain));
+                *secret = Secret(text::seal(sealing, context, &plain));
             }
         });
         let (key, equals) = (pair.key.clone(), pair.mod_revision);

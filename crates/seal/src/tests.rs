@@ -158,7 +158,7 @@ fn secrets_of_those_who_are_told_of_alarms_are_sealed() {
     };
     let mut value = record.encode().to_vec();
     documents::change(RECEIVERS_KEY, &mut value, |context, secret| {
-        secret.0 = text::seal(&keys, context, &secret.0);
+        secret.0 = text::seal(keys.sealing(false), context, &secret.0);
     });
     let text = String::from_utf8_lossy(&value);
     assert!(!text.contains(SECRET) && !text.contains(MUTUAL) && text.contains("hooks.example"));
@@ -387,4 +387,49 @@ fn a_machine_that_should_have_a_key_knows_that_it_has_none() {
     let directory = tempfile::tempdir().unwrap();
     let empty = Seal::of_directory(directory.path()).unwrap();
     assert!(empty.lacks_key());
+}
+
+/// Keys are changed on one machine after the other, and all read what each of them writes.
+#[test]
+fn what_is_written_while_keys_are_changed_is_sealed_with_what_all_have() {
+    let (changed, unchanged) = (seal(2, Some(1)), seal(1, None));
+    let opened = |by: &Seal, mut pair: KeyValue| {
+        by.open_pair(&mut pair);
+        pair.value == record("iqn.host").encode()
+    };
+    assert_eq!(changed.former_id(), unchanged.key_id());
+    assert!(!opened(&unchanged, written(&changed, &record("iqn.host"))));
+    changed.use_former(true);
+    let sealed = written(&changed, &record("iqn.host"));
+    assert!(opened(&unchanged, sealed.clone()) && opened(&changed, sealed.clone()));
+    // Nor is what is plain there sealed with what not all have.
+    let plain = KeyValue {
+        value: record("iqn.host").encode(),
+        ..sealed.clone()
+    };
+    let mut renewed = changed.renew(&plain, true).unwrap();
+    let Some(Operation::Put { key, value, .. }) = renewed.success.pop() else {
+        panic!("it is written anew");
+    };
+    assert!(opened(
+        &unchanged,
+        KeyValue {
+            key,
+            value,
+            ..plain
+        }
+    ));
+    // When all have the new one, that seals, and what is there is sealed anew with it.
+    changed.use_former(false);
+    assert!(changed.renew(&sealed, false).is_some());
+    assert!(opened(
+        &seal(2, None),
+        written(&changed, &record("iqn.host"))
+    ));
+    // Without a former one there is nothing else to seal with.
+    unchanged.use_former(true);
+    assert!(opened(
+        &seal(1, None),
+        written(&unchanged, &record("iqn.host"))
+    ));
 }

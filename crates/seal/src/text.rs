@@ -9,7 +9,7 @@
 //! - what is sealed is longer than a secret may be, whatever the secret is;
 //! - text that somebody has tampered with is never opened.
 
-use ring::aead::{Aad, NONCE_LEN, Nonce};
+use ring::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::keys::{KEY_FILE, KeyId, Keys, bytes, hexadecimal};
@@ -60,8 +60,8 @@ pub fn is_sealed(text: &str) -> bool {
     text.len() > SECRET_LENGTH_MAX && text.starts_with("sealed:")
 }
 
-/// Seals a secret. One that is longer than a secret may be stays as it is: nobody can prove anything by it.
-pub(crate) fn seal(keys: &Keys, context: &str, secret: &str) -> String {
+/// Seals a secret with a key of that name. One that is longer than a secret may be stays as it is: nobody can prove anything by it.
+pub(crate) fn seal((id, key): (KeyId, &LessSafeKey), context: &str, secret: &str) -> String {
     let Ok(length) = u8::try_from(secret.len()) else {
         return secret.to_owned();
     };
@@ -73,11 +73,8 @@ pub(crate) fn seal(keys: &Keys, context: &str, secret: &str) -> String {
     whole[1..=secret.len()].copy_from_slice(secret.as_bytes());
     let unique = Nonce::assume_unique_for_key(nonce);
     let context = Aad::from(context.as_bytes());
-    let sealed = keys
-        .present()
-        .seal_in_place_append_tag(unique, context, &mut whole);
+    let sealed = key.seal_in_place_append_tag(unique, context, &mut whole);
     sealed.expect("256 bytes can be sealed");
-    let id = keys.id();
     let text = format!("{HEAD}{id}:{}{}", hexadecimal(&nonce), hexadecimal(&whole));
     assert!(is_sealed(&text), "it is told from secrets by its length");
     text
