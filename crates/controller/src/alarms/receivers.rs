@@ -70,8 +70,10 @@ impl Controller {
             // What was raised before is not told, and what could not be told before may be now.
             let changes = kept.alarms.changes;
             let told = kept.alarms.told.entry(name.to_owned()).or_insert(changes);
-            if kept.alarms.undelivered.remove(name).is_some() {
-                // What was given up, and lasts, is told after all.
+            let trouble = kept.alarms.undelivered.remove(name);
+            if trouble.is_some_and(|it| it.is_given_up) {
+                // What was given up, and lasts, is told after all. What was only waited with is told in any case; it is not made
+                // older, so that nothing counts as forgotten that was told.
                 let first = kept.alarms.raised.iter().map(|it| it.id).min();
                 *told = first.map_or(*told, |first| (*told).min(first.saturating_sub(1)));
             }
