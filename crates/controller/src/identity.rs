@@ -70,7 +70,7 @@ pub struct Accounts {
     /// Of logins there: who fails there waits for no password.
     logins: Mutex<Throttle>,
     complaints: Mutex<Complaints>,
-    known: Mutex<Option<(Arc<Known>, Instant)>>,
+    known: Mutex<Learned>,
     /// Held by whoever asks the metadata: when that was last done.
     asked: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -84,6 +84,19 @@ struct Known {
     sessions_at: Revision,
     external: ExternalRecord,
     external_at: Revision,
+}
+
+/// What is known, and when the metadata was asked for it.
+#[derive(Debug, Default)]
+struct Learned(Option<(Arc<Known>, Instant)>);
+
+impl Learned {
+    /// Takes in what was asked for then. Of two answers the one counts that was asked for later, whichever comes first.
+    fn learn(&mut self, known: &Arc<Known>, asked: Instant) {
+        if self.0.as_ref().is_none_or(|(_, before)| *before <= asked) {
+            self.0 = Some((Arc::clone(known), asked));
+        }
+    }
 }
 
 impl Known {
@@ -194,12 +207,12 @@ impl Accounts {
     /// What is known, and when the metadata was last asked for it with an answer.
     fn last(&self) -> Option<(Arc<Known>, Instant)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.clone()
+        known.0.clone()
     }
 
     fn learn(&self, known: &Arc<Known>, asked: Instant) {
-        let mut last = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((Arc::clone(known), asked));
+        let mut learned = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        learned.learn(known, asked);
     }
 
     /// What the metadata holds; if that is what is known, without telling it again.
@@ -444,4 +457,29 @@ fn refused(error: AccountError) -> Problem {
         ),
     };
     Problem::new(kind, error).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_later_is_not_forgotten_for_what_comes_later() {
+        let at = |revision| {
+            Arc::new(Known {
+                accounts_at: Revision(revision),
+                ..Known::default()
+            })
+        };
+        let mut learned = Learned::default();
+        let begun = Instant::now();
+        let revision = |learned: &Learned| learned.0.as_ref().unwrap().0.accounts_at;
+        learned.learn(&at(5), begun);
+        // A change has been made and read, while an earlier question waits for its answer.
+        learned.learn(&at(7), begun + FRESH);
+        learned.learn(&at(6), begun + READ_PAUSE);
+        assert_eq!(revision(&learned), Revision(7));
+        learned.learn(&at(8), begun + FRESH);
+        assert_eq!(revision(&learned), Revision(8));
+    }
 }
