@@ -591,3 +591,21 @@ async fn who_fails_at_a_provider_over_and_over_waits_and_nobody_else_does() {
         .unwrap();
     here.log_in(login("ada", PASSWORD), HERE).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_login_at_a_provider_counts_where_that_provider_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let back = format!("{EXTERNAL}/api/v1/login/oidc/callback");
+    let (issuer, another) = (Issuer::start(&back, false), Issuer::start(&back, false));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let here = here.trusting(provider(&issuer));
+    let came = here.come_back(away(&here).await, HERE).await.ok().unwrap();
+    assert!(here.who(Shown::Session(&came.secret)).await.is_ok());
+    // Its section was taken out of the file, or names another one by now.
+    for now in [None, provider(&another)] {
+        let there = accounts(&store, folder.path(), "n2").await.trusting(now);
+        let refused = there.who(Shown::Session(&came.secret)).await.unwrap_err();
+        assert_eq!(refused.kind, ProblemKind::Unauthenticated);
+    }
+}

@@ -48,11 +48,14 @@ impl Identities for Accounts {
             let (Shown::Token(text) | Shown::Session(text)) = shown;
             let taken = Proof::taken_apart(kind, text);
             let (id, secret) = taken.ok_or_else(|| nobody(kind))?;
-            if let Some(caller) = caller_of(&*self.known().await?, kind, (id, secret)) {
+            let shows = |known: &Known| {
+                let caller = caller_of(known, kind, (id, secret));
+                caller.filter(|caller| self.still_trusts(caller))
+            };
+            if let Some(caller) = shows(&*self.known().await?) {
                 return Ok(caller);
             }
-            let known = self.known_now().await?;
-            caller_of(&known, kind, (id, secret)).ok_or_else(|| nobody(kind))
+            shows(&*self.known_now().await?).ok_or_else(|| nobody(kind))
         })
     }
 

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - nobody becomes a user by it, and no user's name, password or session has to do with it;
 //! - a browser is told a word for what went wrong; what it was is in the log, which nobody floods by that;
+//! - a login counts at nodes whose file names its provider, and nowhere else;
 //! - who brings back over and over what lets nobody in waits.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use holdfast_api::documents::{LoginMethods, LoginProvider, User};
 use holdfast_api::{
     BroughtBack, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
 };
-use holdfast_identity::{ExternalRecord, ExternalUser, ProofKind};
+use holdfast_identity::{Caller, ExternalRecord, ExternalUser, ProofKind, Who};
 use holdfast_model::Origin;
 use holdfast_oidc::{LoginError, Person, Provider, Returned};
 
@@ -157,6 +158,15 @@ impl Accounts {
             tracing::warn!(%from, left_out, "a login by OIDC: {error}");
         }
         fault
+    }
+
+    /// Whether it is still so that this one's login counts: who has logged in at a provider, as long as the node's file names that.
+    pub(super) fn still_trusts(&self, caller: &Caller) -> bool {
+        let Who::External(user, _) = &caller.who else {
+            return true;
+        };
+        let provider = self.provider.as_ref();
+        provider.is_some_and(|it| it.settings().issuer == user.issuer())
     }
 
     fn trusted(&self) -> Result<&Provider, LoginFault> {
