@@ -40,7 +40,7 @@ impl Answer {
         Ok(value.split("; ").next().unwrap_or_default())
     }
 
-    /// The session's cookie: its name has the cluster's in it, as that of the login has not.
+    /// The session's cookie: behind what it begins with there is the cluster's name, and of that of a login a word.
     fn session(&self) -> Result<&str> {
         let mut names = (0..16).map(|digit| format!("__Host-holdfast-{digit:x}"));
         let found = names.find_map(|name| self.field("set-cookie", &name).ok());
@@ -113,7 +113,7 @@ fn configure(demo: &mut Demo, node: &str, issuer: &Issuer) -> Result<()> {
 fn away(ours: &str, api: &str, issuer: &Issuer) -> Result<(String, String)> {
     let begun = get(ours, &format!("{api}/api/v1/login/oidc"), "")?;
     ensure!(begun.status == 303, "{}", begun.head);
-    let ticket = begun.field("set-cookie", "__Host-holdfast-login=")?;
+    let ticket = begun.field("set-cookie", "__Host-holdfast-login-")?;
     let theirs = issuer.authority.as_ref().context("it speaks TLS")?;
     let sent = get(theirs, begun.field("location", "https://localhost")?, "")?;
     ensure!(sent.status == 302, "{}: {}", sent.head, sent.body);

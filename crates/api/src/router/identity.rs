@@ -29,8 +29,13 @@ const SESSION_COOKIE: &str = "__Host-holdfast-";
 /// What the cookie of a session is called. Browsers do not tell ports of a host apart (RFC 6265, section 8.5): what is there of
 /// another cluster has another name.
 pub(super) fn session_cookie(cluster: ClusterId) -> String {
-    let mut name = format!("{SESSION_COOKIE}{cluster}");
-    name.truncate(SESSION_COOKIE.len() + 8);
+    of_cluster(SESSION_COOKIE, cluster)
+}
+
+/// A name with the beginning of the cluster's at its end.
+pub(super) fn of_cluster(begins: &str, cluster: ClusterId) -> String {
+    let mut name = format!("{begins}{cluster}");
+    name.truncate(begins.len() + 8);
     name
 }
 

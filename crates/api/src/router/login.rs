@@ -6,7 +6,7 @@
 //! Invariants:
 //! - a browser is sent to the provider, or to this server's own front page, and nowhere else;
 //! - what it is to bring back is a cookie that scripts cannot read, that other sites' pages cannot have sent along but by
-//!   going here, and that ends with the login;
+//!   going here, and that ends with the login, and with nothing that is not of it;
 //! - none of these answers is kept by anybody, and none is told where it was asked from.
 
 use axum::Router;
@@ -17,19 +17,21 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use holdfast_identity::SESSION_LIFETIME;
+use holdfast_model::ClusterId;
 use serde::Deserialize;
 
 use super::answers::{OfAll, OfSending};
 use super::guard;
-use super::identity::{cookie, known, no_address};
+use super::identity::{cookie, known, no_address, of_cluster};
 use crate::documents::LoginMethods;
 use crate::identities::{BroughtBack, Door, LoginFault, LoginRefused};
 use crate::{Peer, Problem, ProblemKind};
 
 /// Where all of it is. What stands in a query there is for nobody else.
 pub(super) const LOGIN_PATH: &str = "/api/v1/login";
-/// The cookie with the ticket. By its name browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
-const TICKET_COOKIE: &str = "__Host-holdfast-login";
+/// What the cookie with the ticket begins with. By that browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2); the
+/// cluster's name behind it tells it from another one's on the same host.
+const TICKET_COOKIE: &str = "__Host-holdfast-login-";
 /// How long it is kept: seconds. The ticket itself ends after ten minutes.
 const TICKET_SECONDS: u32 = 600;
 
@@ -84,12 +86,13 @@ pub(super) async fn methods(State(door): State<Door>) -> Json<LoginMethods> {
     OfSending,
 ))]
 pub(super) async fn begin(State(door): State<Door>) -> Result<Response, Problem> {
-    match known(&door)?.send_away().await {
+    let identities = known(&door)?;
+    match identities.send_away().await {
         Ok(sent) => {
-            let ticket = ticket(&sent.ticket, TICKET_SECONDS)?;
+            let ticket = ticket(identities.cluster(), &sent.ticket, TICKET_SECONDS)?;
             Ok(send(&sent.location, [ticket]))
         }
-        Err(LoginRefused { fault, .. }) => failed(fault),
+        Err(LoginRefused { fault, .. }) => failed(fault, []),
     }
 }
 
@@ -112,8 +115,10 @@ pub(super) async fn end(
     let identities = known(&door)?;
     // What cannot be read is nothing of ours.
     let query = query.map_or_else(|_| BackQuery::default(), |Query(query)| query);
+    let cluster = identities.cluster();
+    let name = of_cluster(TICKET_COOKIE, cluster);
     let back = BroughtBack {
-        ticket: guard::cookie(&headers, TICKET_COOKIE).map(str::to_owned),
+        ticket: guard::cookie(&headers, &name).map(str::to_owned),
         state: query.state,
         code: query.code,
         error: query.error,
@@ -127,7 +132,7 @@ pub(super) async fn end(
                 refused: None,
             };
             let session = cookie(&**identities, &logged_in.secret, SESSION_LIFETIME.as_secs());
-            let answer = send("/", [session, ticket("", 0)?]);
+            let answer = send("/", [session, ticket(cluster, "", 0)?]);
             Ok((Extension(came), answer).into_response())
         }
         Err(LoginRefused { fault, who }) => {
@@ -135,7 +140,11 @@ pub(super) async fn end(
                 who,
                 refused: Some(fault.word()),
             });
-            let mut answer = failed(fault)?;
+            let mut answer = match fault {
+                // Any page can send a browser here with nothing of the login that is under way: that one goes on.
+                LoginFault::Unknown | LoginFault::Busy => failed(fault, [])?,
+                _ => failed(fault, [ticket(cluster, "", 0)?])?,
+            };
             if let Some(came) = came {
                 answer.extensions_mut().insert(came);
             }
@@ -145,7 +154,10 @@ pub(super) async fn end(
 }
 
 /// To the console's login page, which knows the word.
-fn failed(fault: LoginFault) -> Result<Response, Problem> {
+fn failed<const N: usize>(
+    fault: LoginFault,
+    cookies: [HeaderValue; N],
+) -> Result<Response, Problem> {
     if fault == LoginFault::NoProvider {
         return Err(Problem::new(
             ProblemKind::NoSuchResource,
@@ -153,8 +165,7 @@ fn failed(fault: LoginFault) -> Result<Response, Problem> {
         )
         .hint("log in with a user of this cluster; docs/security.md tells how a provider is configured"));
     }
-    let ticket = ticket("", 0)?;
-    Ok(send(&format!("/?login={}", fault.word()), [ticket]))
+    Ok(send(&format!("/?login={}", fault.word()), cookies))
 }
 
 fn send<const N: usize>(location: &str, cookies: [HeaderValue; N]) -> Response {
@@ -175,10 +186,10 @@ fn send<const N: usize>(location: &str, cookies: [HeaderValue; N]) -> Response {
 }
 
 /// `Lax`: the provider's page sends the browser here, and with `Strict` it would come without.
-fn ticket(text: &str, seconds: u32) -> Result<HeaderValue, Problem> {
-    let cookie = format!(
-        "{TICKET_COOKIE}={text}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax"
-    );
+fn ticket(cluster: ClusterId, text: &str, seconds: u32) -> Result<HeaderValue, Problem> {
+    let name = of_cluster(TICKET_COOKIE, cluster);
+    let cookie =
+        format!("{name}={text}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax");
     HeaderValue::from_str(&cookie)
         .map_err(|_| Problem::new(ProblemKind::Internal, "the ticket is no cookie"))
 }

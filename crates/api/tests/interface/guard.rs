@@ -606,20 +606,20 @@ async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given
     assert_eq!(status, 303);
     for field in [
         "location: https://id.example/auth?state=s\r\n",
-        "set-cookie: __Host-holdfast-login=sealed; Path=/; Max-Age=600; Secure; HttpOnly; SameSite=Lax\r\n",
+        "set-cookie: __Host-holdfast-login-0123abcd=sealed; Path=/; Max-Age=600; Secure; HttpOnly; SameSite=Lax\r\n",
         "cache-control: no-store\r\n",
         "referrer-policy: no-referrer\r\n",
     ] {
         assert!(answer.contains(field), "{answer}");
     }
     let back = "GET /api/v1/login/oidc/callback?code=c&state=s&session_state=x";
-    let ticket = "Cookie: __Host-holdfast-0123abcd=old; __Host-holdfast-login=sealed\r\n";
+    let ticket = "Cookie: __Host-holdfast-0123abcd=old; __Host-holdfast-login-0123abcd=sealed\r\n";
     let (status, answer) = ask(&url, back, ticket, "").await;
     assert_eq!(status, 303);
     for field in [
         "location: /\r\n",
         "set-cookie: __Host-holdfast-0123abcd=hfs_ada; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict\r\n",
-        "set-cookie: __Host-holdfast-login=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax\r\n",
+        "set-cookie: __Host-holdfast-login-0123abcd=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax\r\n",
         "referrer-policy: no-referrer\r\n",
     ] {
         assert!(answer.contains(field), "{answer}");
@@ -640,6 +640,8 @@ async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given
             "{answer}"
         );
         assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+        // What is not of the login that is under way does not end it.
+        assert_eq!(answer.contains("Max-Age=0"), word != "again", "{answer}");
     }
     let noted = known.noted.lock().unwrap();
     let told: Vec<_> = noted
