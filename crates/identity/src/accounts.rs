@@ -8,6 +8,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use holdfast_model::metadata::VALUE_LENGTH_MAX;
 use holdfast_model::record::Record;
 use holdfast_stdx::Duration;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub const ACCOUNTS_KEY: &str = "/holdfast/security/accounts";
 pub const USERS_MAX: usize = 200;
 /// Tokens at most.
 pub const TOKENS_MAX: usize = 200;
+/// Bytes of all tokens on record at most. With as many users as there can be they fit into a value of the metadata, whatever those
+/// are called at their provider who make them.
+const TOKENS_BYTES_MAX: usize = VALUE_LENGTH_MAX / 16 * 11;
 /// How long a token holds at least: what is used at once.
 pub const TOKEN_LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// How long at most: five years, as long as machines are kept.
@@ -109,7 +113,7 @@ pub enum AccountError {
     #[error("this is the last administrator who can log in")]
     LastAdministrator,
     /// There are as many as there can be.
-    #[error("there are as many of these as there can be (200)")]
+    #[error("there are as many of these as there can be (200), or as there is room for")]
     Full,
     /// Nobody gives what he does not have.
     #[error("a token cannot do more than who makes it")]
@@ -301,6 +305,14 @@ impl AccountsRecord {
         };
         let place = self.tokens.partition_point(|token| token.id < record.id);
         self.tokens.insert(place, record);
+        let alone = Self {
+            tokens: self.tokens.clone(),
+            ..Self::default()
+        };
+        if alone.encode().len() > TOKENS_BYTES_MAX {
+            self.tokens.remove(place);
+            return Err(AccountError::Full);
+        }
         Ok(&self.tokens[place])
     }
 
@@ -412,7 +424,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::ProofKind;
+    use crate::{ExternalUser, ProofKind};
 
     fn user(name: &str, role: Role) -> UserRecord {
         UserRecord {
@@ -689,11 +701,7 @@ mod tests {
             token.created_by = longest.to_string();
         }
         let bytes = accounts.encode();
-        assert!(
-            bytes.len() < holdfast_model::metadata::VALUE_LENGTH_MAX * 3 / 4,
-            "{}",
-            bytes.len()
-        );
+        assert!(bytes.len() < VALUE_LENGTH_MAX * 3 / 4, "{}", bytes.len());
         assert_eq!(AccountsRecord::decode(&bytes).unwrap(), accounts);
         // Those that have expired make room.
         accounts
@@ -705,6 +713,52 @@ mod tests {
             )
             .unwrap();
         assert_eq!(accounts.tokens.len(), 1);
+    }
+
+    /// Subjects and names are what a provider says.
+    #[test]
+    fn the_fullest_document_fits_also_where_makers_are_called_as_long_as_can_be() {
+        let mut accounts = AccountsRecord::default();
+        let one = user("x", Role::Administrator);
+        for number in 0..USERS_MAX {
+            let name = alloc::format!("{number:0>64}");
+            let more = UserRecord {
+                name: name.parse().unwrap(),
+                created_ms: u64::MAX,
+                password_changed_ms: u64::MAX,
+                disabled: true,
+                ..one.clone()
+            };
+            accounts.add_user(more).unwrap();
+        }
+        // What is written with two bytes each.
+        let (subject, name) = ("\"".repeat(255), "\u{20000}".repeat(64));
+        let external = ExternalUser::new("https://id.example", &subject, &name).unwrap();
+        let maker = Caller {
+            who: Who::External(external, "0".repeat(16)),
+            ..Caller::node(1)
+        };
+        let mut made = 0;
+        for number in 0..TOKENS_MAX {
+            let mut random = [0; 40];
+            random[0] = number as u8;
+            let drawn = Drawn::new(ProofKind::Token, random);
+            let wanted = (
+                "\u{20000}".repeat(64).parse().unwrap(),
+                Role::Administrator,
+                Scope::Everything,
+                TOKEN_LIFETIME_MAX_EXTERNAL,
+            );
+            match accounts.add_token(&drawn, wanted, &maker, 1 << 60) {
+                Ok(_) => made += 1,
+                Err(error) => assert_eq!(error, AccountError::Full),
+            }
+        }
+        assert!(made > TOKENS_MAX / 2, "{made}");
+        assert_eq!(accounts.tokens.len(), made, "what has no room is not kept");
+        let bytes = accounts.encode();
+        assert!(bytes.len() < VALUE_LENGTH_MAX, "{}", bytes.len());
+        assert_eq!(AccountsRecord::decode(&bytes).unwrap(), accounts);
     }
 
     #[test]
