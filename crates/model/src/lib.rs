@@ -30,6 +30,6 @@ pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, MachineId, NodeId, Sequence, SliceId, StoreId,
     VolumeId,
 };
-pub use origin::Origin;
+pub use origin::{Origin, is_this_machine};
 pub use policy::{Policy, Tier};
 pub use size::ByteSize;

@@ -1,4 +1,4 @@
-//! Where a connection comes from, for whatever is counted by that.
+//! Where a connection comes from, for whatever is counted by that; and whether it leaves the machine at all.
 //!
 //! It refuses to tell two machines of one network of IPv6 apart: each of them takes as many addresses as it likes.
 
@@ -28,6 +28,16 @@ impl fmt::Display for Origin {
     }
 }
 
+/// Whether what is sent there does not leave the machine, by the address or the name that means it (RFC 6761, section 6.3). An
+/// address of IPv6 stands without brackets.
+#[must_use]
+pub fn is_this_machine(host: &str) -> bool {
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
@@ -42,5 +52,28 @@ mod tests {
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8:0:1::1").to_string(), "2001:db8:0:1::");
+    }
+
+    #[test]
+    fn this_machine_is_known_by_loopback_addresses_in_any_form_and_by_its_name() {
+        for here in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "localhost",
+            "LocalHost",
+        ] {
+            assert!(is_this_machine(here), "{here}");
+        }
+        for elsewhere in [
+            "192.0.2.1",
+            "::",
+            "localhost.example",
+            "127.0.0.1.example",
+            "",
+        ] {
+            assert!(!is_this_machine(elsewhere), "{elsewhere}");
+        }
     }
 }

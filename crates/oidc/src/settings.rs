@@ -5,9 +5,9 @@
 //! - somebody can be let in: a mapping that lets in nobody is a mistake.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use holdfast_identity::Role;
+use holdfast_model::is_this_machine;
 use holdfast_model::record::Secret;
 use holdfast_outside::{AuthorityError, OutsideUrl, UrlError, authorities};
 
@@ -182,11 +182,7 @@ impl Settings {
 
 /// Whether nobody on the way can read along: TLS, or no way at all.
 pub(crate) fn is_private(url: &OutsideUrl) -> bool {
-    let is_here = match url.host.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => url.host.eq_ignore_ascii_case("localhost"),
-    };
-    url.is_secure || is_here
+    url.is_secure || is_this_machine(&url.host)
 }
 
 fn text(key: &'static str, text: &str, length_max: usize) -> Result<(), SettingsError> {

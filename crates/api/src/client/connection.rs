@@ -4,9 +4,9 @@
 //! - what a URL wants over TLS is never sent without it;
 //! - where a token would be told to another machine without TLS, nobody is even connected to.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use holdfast_model::is_this_machine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -37,14 +37,6 @@ impl ApiClient {
         let connector = self.connector.as_ref().ok_or(Failure::NoAuthority)?;
         let shaken = timeout(CONNECT_TIME_MAX, connector.connect(host, stream)).await;
         Ok(Box::new(shaken.map_err(|_| Failure::TooSlow)??))
-    }
-}
-
-/// Whether what is sent there does not leave the machine, by the address or the name that means it (RFC 6761, section 6.3).
-fn is_this_machine(host: &str) -> bool {
-    match host.parse::<IpAddr>() {
-        Ok(address) => address.to_canonical().is_loopback(),
-        Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
 }
 
