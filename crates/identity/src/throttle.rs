@@ -7,6 +7,9 @@
 //! "Authentication Cheat Sheet" and "Blocking Brute Force Attacks"). Counting by the address alone would let whoever has many of
 //! them try without an end. So the name counts, for those addresses from which it has not logged in.
 //!
+//! It refuses to keep from where users have logged in over a restart: that would be a list of people's addresses on a disk. Until they
+//! have logged in again they wait as others do, a minute at most, and only while somebody tries their passwords.
+//!
 //! Invariants:
 //! - failures from one address keep nobody waiting who comes from another one that knows the user;
 //! - so many names and addresses are kept at most, and the one that was quiet for longest goes first;
