@@ -50,7 +50,7 @@ use greeting::{Greeted, GreetingError};
 use half::Half;
 use handshakes::Handshakes;
 use lane::{LaneEnd, LaneName};
-use parting::Partings;
+use parting::{Partings, Word};
 
 /// What the tasks of the links tell.
 pub(crate) enum Item {
@@ -146,23 +146,6 @@ impl Link {
         match lane {
             Lane::Control => &self.control,
             Lane::Data => &self.data,
-        }
-    }
-}
-
-/// Whether the other end is told that a link ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
-    Said,
-    /// It is over already.
-    Unsaid,
-}
-
-impl Word {
-    fn of(end: &LaneEnd) -> Self {
-        match end {
-            LaneEnd::Closed | LaneEnd::Wire(_) | LaneEnd::Full => Self::Said,
-            LaneEnd::CutOff | LaneEnd::Socket(_) | LaneEnd::Sealed(_) => Self::Unsaid,
         }
     }
 }

@@ -159,8 +159,7 @@ async fn serve<A: Api>(
     let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let metrics = Metrics::new(&config.name);
-    metrics.links().follow(network.links_cut());
+    let metrics = Metrics::with_links(&config.name, network.links_cut());
     let (desks, words) = ((desk.clone(), looker), (log, metrics));
     let services = Services::start(config, door, told, desks, words, make_api)?;
     let key = services.seal.key_id();

@@ -10,8 +10,27 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::lane::LaneEnd;
 use crate::limits::{LAST_WORDS_TIME_MAX, PARTINGS_MAX};
 use crate::stream::Stream;
+
+/// Whether the other end is told that a link ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// By a word that whoever is on the way does not have.
+    Said,
+    /// It is over already.
+    Unsaid,
+}
+
+impl Word {
+    pub(crate) fn of(end: &LaneEnd) -> Self {
+        match end {
+            LaneEnd::Closed | LaneEnd::Wire(_) | LaneEnd::Full => Self::Said,
+            LaneEnd::CutOff | LaneEnd::Socket(_) | LaneEnd::Sealed(_) => Self::Unsaid,
+        }
+    }
+}
 
 /// Those that have not ended yet.
 #[derive(Default)]

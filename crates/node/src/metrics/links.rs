@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use prometheus_client::registry::Registry;
 
-use super::Total;
+use super::{Metrics, Total};
 
 /// What is counted of links.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,15 @@ pub(crate) struct Links {
     cut: Total,
     /// Where it is counted, once there is a network.
     counted: Arc<OnceLock<Arc<AtomicU64>>>,
+}
+
+impl Metrics {
+    /// The metrics of a node, all zero but the links that its network counts as cut.
+    pub(crate) fn with_links(node: &str, cut: Arc<AtomicU64>) -> Self {
+        let metrics = Self::new(node);
+        metrics.links().follow(cut);
+        metrics
+    }
 }
 
 impl Links {
