@@ -235,8 +235,9 @@ impl From<Found> for Look {
 async fn look_at_all(endpoints: &[EtcdEndpoint], config: &EtcdConfig) -> Vec<Look> {
     let mut looks = JoinSet::new();
     for (place, endpoint) in endpoints.iter().cloned().enumerate() {
-        // Where a member says that it has TLS, and nothing is known that TLS needs, it is silent from here.
-        let tls = config.tls.clone().filter(|_| endpoint.has_tls());
+        // Where there is TLS, nobody is asked in the clear because a URL says so: that is for `or_plain` to permit. Where a member
+        // says that it has TLS, and nothing is known that TLS needs, it is silent from here.
+        let tls = config.tls.clone();
         if endpoint.has_tls() && tls.is_none() {
             continue;
         }
@@ -387,6 +388,29 @@ mod tests {
             [Silent, Leaderless, Answers]
         );
         assert_eq!(judged(&[]), []);
+    }
+
+    /// What a member says of its own URL, or whoever answers in its place, does not take TLS away.
+    #[tokio::test]
+    async fn where_there_is_tls_an_http_url_is_not_asked_in_the_clear() {
+        let authority = rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap();
+        let strict = EtcdTls::new(authority.cert.pem().as_bytes(), None).unwrap();
+        for (tls, hears) in [(Some(strict), 0x16), (None, b'P')] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let config = EtcdConfig {
+                endpoints: vec![url.parse().unwrap()],
+                cluster: ClusterId(1),
+                tls,
+            };
+            let heard = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap()
+            };
+            let (looks, first) = tokio::join!(look_at_all(&config.endpoints, &config), heard);
+            assert_eq!(looks[0].found, Found::Nothing);
+            assert_eq!(first, hears, "{url}");
+        }
     }
 
     /// Nobody is at the first address; the second takes connections and says nothing, as a frozen member.

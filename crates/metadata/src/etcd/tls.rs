@@ -198,7 +198,10 @@ pub enum TlsRefusal {
     )]
     Closed,
     /// It does not speak TLS.
-    #[error("what answers does not speak TLS: is it an http:// endpoint?")]
+    #[error(
+        "what answers does not speak TLS: is it an http:// endpoint? Where etcd.members names it, `plain = true` in the section \
+         [etcd] has it spoken to in the clear until all members have TLS (docs/upgrade.md)"
+    )]
     NoTls,
     /// It does not speak TLS, and did before.
     #[error(
