@@ -14,6 +14,7 @@
 mod again;
 mod beginning;
 mod others;
+mod reached;
 mod supervisor;
 mod tls;
 mod trouble;
@@ -35,6 +36,7 @@ use crate::directory::remove_if_there;
 use crate::process::Process;
 
 use self::beginning::{Beginning, Own};
+use self::reached::PeerUrl;
 
 pub use self::supervisor::Supervisor;
 pub use self::tls::MemberTls;
@@ -45,8 +47,6 @@ pub const DATA_DIRECTORY: &str = "data";
 const LOGS_OF_ITS_OWN: &str = "member/wal";
 /// The file by which an operator says that members that are silent have nothing.
 const CONSENT_FILE: &str = "new";
-/// The file that says that the other members reach this one over TLS: that is in etcd's data, which only etcd reads.
-const TLS_FILE: &str = "tls";
 /// The fingerprints of the authorities that the etcd which runs has read.
 const BELIEVED_FILE: &str = "believed";
 /// The options that etcd heeds only while it has no data: they are no part of what it is.
@@ -75,22 +75,33 @@ const PERMISSION: &str = "ETCD_UNSUPPORTED_ARCH";
 /// For how long etcd keeps history: a watch that was away for less goes on where it was.
 const HISTORY: &str = "1h";
 
-/// What etcd is to be, all of it decided.
+/// What etcd is to be: all of it decided, but whether it listens with TLS, which is as the others reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     program: PathBuf,
-    /// All but those of the beginning.
-    arguments: Vec<String>,
     directory: PathBuf,
     cluster: ClusterId,
     name: String,
     client: SocketAddr,
-    /// The URL by which other members know this one.
+    /// Where other members reach this one.
+    peer: SocketAddr,
+    others: Vec<OtherMember>,
+    /// How this machine speaks to members, as its file says.
+    tls: MemberTls,
+    plain: Form,
+    /// With TLS; none where the machine has none.
+    secure: Option<Form>,
+}
+
+/// What etcd is started with, in one of the two ways.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Form {
+    /// All but those of the beginning.
+    arguments: Vec<String>,
+    /// The URL by which other members are to know this one.
     peer_url: String,
     /// The members of the list, as etcd wants them told.
     initial: String,
-    others: Vec<OtherMember>,
-    tls: MemberTls,
 }
 
 /// Where another member is.
@@ -168,20 +179,13 @@ pub enum EtcdStartError {
     /// The same, and it is not known why.
     #[error("what is in {} is no use for TLS to etcd", .0.display())]
     Unfit(PathBuf),
-    /// It is to have TLS, and the other members reach it without.
-    #[error(
-        "etcd's member here has no TLS yet: the others reach it without\n\n\
-         hint: to go on so for now, say `plain = true` in the section [etcd] of this machine's file; to turn TLS on, one machine after \
-         the other: docs/upgrade.md (TLS between members of etcd), which ends here with: touch {}", .0.display()
-    )]
-    StillPlain(PathBuf),
     /// It is to have none, and the other members reach it with TLS.
     #[error(
-        "etcd's member here has TLS, and is to run without: the others would not reach it\n\n\
-         hint: take `plain = true` out of the section [etcd] (or `off = true` out of [security]) of this machine's file; where the \
-         others were told by `etcdctl member update` that it has none: rm {}", .0.display()
+        "etcd's member here has TLS, and is to run without: the others would not reach it, and it would count as lost\n\n\
+         hint: a member that has TLS keeps it. Take `off = true` out of the section [security] of this machine's file; a \
+         witness without credentials gets them (`holdfast security issue --witness`): docs/upgrade.md (TLS between members of etcd)"
     )]
-    HasTls(PathBuf),
+    HasTls,
 }
 
 fn quoted(endpoints: &[EtcdEndpoint]) -> String {
@@ -209,35 +213,25 @@ impl Plan {
         };
         fs::metadata(&program).map_err(Self::refused("start", &program))?;
         let (client, peer) = (section.client_port, section.peer_port);
-        let scheme = tls.scheme();
-        let url = |address: IpAddr, port| format!("{scheme}://{}", SocketAddr::new(address, port));
-        let members = section.members.iter();
-        let members = members.map(|(name, it)| format!("{name}={}", url(*it, peer)));
-        let initial = members.collect::<Vec<_>>().join(",");
         let others = section.members.iter().filter(|(name, _)| *name != member);
         let others = others.map(|(name, it)| OtherMember {
             name: name.clone(),
             client: SocketAddr::new(*it, client),
             peer: SocketAddr::new(*it, peer),
         });
-        let (client_url, peer_url) = (url(own, client), url(own, peer));
-        let mark = data_option(directory);
-        let mark = mark.ok_or_else(|| EtcdStartError::Path(directory.to_owned()))?;
-        let options = options(member, &client_url, &peer_url, cluster);
-        let of_tls = tls.options().map_err(EtcdStartError::Path)?;
-        let options = options.into_iter().chain(of_tls);
-        let options = options.map(|(name, value)| format!("--{name}={value}"));
+        let form = |tls: &MemberTls| Form::new(section, cluster, (member, own), directory, tls);
+        let (plain, secure) = tls.forms();
         Ok(Self {
             program,
-            arguments: [mark].into_iter().chain(options).collect(),
             directory: directory.to_owned(),
             cluster,
             name: member.to_owned(),
             client: SocketAddr::new(own, client),
-            peer_url,
-            initial,
+            peer: SocketAddr::new(own, peer),
             others: others.collect(),
             tls: tls.clone(),
+            plain: form(&plain)?,
+            secure: secure.as_ref().map(form).transpose()?,
         })
     }
 
@@ -265,36 +259,64 @@ impl Plan {
 
     fn own(&self) -> Own {
         let consent = self.path(CONSENT_FILE);
-        let scheme = self.tls.scheme();
-        let others = self.others.iter();
-        let others = others.map(|it| format!("{scheme}://{}", it.peer));
+        let peer = self.wanted().peer_url.clone();
+        let others = self.others.iter().map(|it| format!("http://{}", it.peer));
+        let listed = others.chain([peer.clone()]);
         Own {
             name: self.name.clone(),
-            peer: self.peer_url.clone(),
-            listed: others.chain([self.peer_url.clone()]).collect(),
+            listed: listed.map(|url| PeerUrl::of(&url)).collect(),
+            peer,
             data: self.path(DATA_DIRECTORY),
             consented: consent.exists(),
             consent,
-            scheme,
             etcdctl: self.tls.for_etcdctl(),
         }
     }
 
-    /// Whether the others reach the member as it is to be reached, if it has data.
+    /// How a member begins: with TLS, where its machine has it.
+    fn wanted(&self) -> &Form {
+        self.secure.as_ref().unwrap_or(&self.plain)
+    }
+
+    /// How the others reach the member, as far as that is known.
+    fn form(&self) -> &Form {
+        // One that is alone is reached by nobody.
+        if self.others.is_empty() || !self.has_data() || self.is_noted() {
+            self.wanted()
+        } else {
+            &self.plain
+        }
+    }
+
+    /// The same of one that begins so, if it begins.
+    fn form_of(&self, beginning: &Beginning) -> &Form {
+        match beginning {
+            Beginning::Joining { has_tls: false, .. } if !self.has_data() => &self.plain,
+            Beginning::Joining { .. } | Beginning::New => self.form(),
+        }
+    }
+
+    /// Whether the member has no TLS for no other reason than that the others reach it without.
+    fn may_move(&self) -> bool {
+        self.secure.as_ref().is_some_and(|it| it != self.form()) && self.has_data()
+    }
+
+    /// Whether this machine speaks in the clear to members that have no TLS, though it has it.
+    fn permits_plain(&self) -> bool {
+        matches!(self.tls, MemberTls::Coming(_))
+    }
+
+    /// Whether a member that is to have no TLS may be started.
     ///
     /// # Errors
-    /// [`EtcdStartError::StillPlain`] and [`EtcdStartError::HasTls`] if not.
+    /// [`EtcdStartError::HasTls`] if the others reach it over TLS.
     fn check_tls(&self) -> Result<(), EtcdStartError> {
-        let mark = self.path(TLS_FILE);
-        // One that is alone is reached by nobody.
-        if self.others.is_empty() || !self.has_data() {
-            return Ok(());
+        let is_reached = !self.others.is_empty() && self.has_data();
+        // Here every note counts: too careful harms nobody.
+        if is_reached && self.secure.is_none() && self.has_note() {
+            return Err(EtcdStartError::HasTls);
         }
-        match (self.tls.is_on(), mark.exists()) {
-            (true, false) => Err(EtcdStartError::StillPlain(mark)),
-            (false, true) => Err(EtcdStartError::HasTls(mark)),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Notes whom an etcd believes that is started now.
@@ -315,17 +337,12 @@ impl Plan {
         fs::read_to_string(self.path(BELIEVED_FILE)).ok() != Some(now) && self.tls.is_usable()
     }
 
-    /// Notes how the others reach a member that begins.
-    fn note_tls(&self) -> io::Result<()> {
+    /// Notes how the others reach a member that begins so.
+    fn note_beginning(&self, form: &Form) -> io::Result<()> {
         if self.has_data() {
             return Ok(());
         }
-        let mark = self.path(TLS_FILE);
-        if self.tls.is_on() {
-            fs::write(mark, "")
-        } else {
-            remove_if_there(&mark)
-        }
+        self.note(self.secure.as_ref() == Some(form))
     }
 
     /// Forgets what an operator has said of silent members: it was about this beginning.
@@ -349,20 +366,20 @@ impl Plan {
     fn left(&self) -> Option<(Process, bool)> {
         let (process, mut arguments) = left(&self.directory)?;
         arguments.retain(|it| !OF_THE_BEGINNING.iter().any(|option| it.starts_with(option)));
-        let is_same = arguments == self.arguments && !self.believes_others();
+        let is_same = arguments == self.form().arguments && !self.believes_others();
         Some((process, is_same))
     }
 
-    fn command(&self, beginning: &Beginning, log: File) -> io::Result<Command> {
+    fn command(&self, form: &Form, beginning: &Beginning, log: File) -> io::Result<Command> {
         use std::os::unix::process::CommandExt;
         let (initial, state) = match beginning {
-            Beginning::New => (&self.initial, "new"),
-            Beginning::Joining(initial) => (initial, "existing"),
+            Beginning::New => (&form.initial, "new"),
+            Beginning::Joining { initial, .. } => (initial, "existing"),
         };
         let [members, how] = OF_THE_BEGINNING;
         let mut command = Command::new(&self.program);
         command
-            .args(&self.arguments)
+            .args(&form.arguments)
             .args([format!("{members}{initial}"), format!("{how}{state}")])
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -407,6 +424,35 @@ impl Plan {
         };
         let said = read().unwrap_or_default();
         said.lines().last().unwrap_or_default().trim().to_owned()
+    }
+}
+
+impl Form {
+    /// That of the member of this name and address.
+    fn new(
+        section: &EtcdSection,
+        cluster: ClusterId,
+        (member, own): (&str, IpAddr),
+        directory: &Path,
+        tls: &MemberTls,
+    ) -> Result<Self, EtcdStartError> {
+        let scheme = tls.scheme();
+        let url = |address: IpAddr, port| format!("{scheme}://{}", SocketAddr::new(address, port));
+        let members = section.members.iter();
+        let members = members.map(|(name, it)| format!("{name}={}", url(*it, section.peer_port)));
+        let initial = members.collect::<Vec<_>>().join(",");
+        let (client_url, peer_url) = (url(own, section.client_port), url(own, section.peer_port));
+        let mark = data_option(directory);
+        let mark = mark.ok_or_else(|| EtcdStartError::Path(directory.to_owned()))?;
+        let options = options(member, &client_url, &peer_url, cluster);
+        let of_tls = tls.options().map_err(EtcdStartError::Path)?;
+        let options = options.into_iter().chain(of_tls);
+        let options = options.map(|(name, value)| format!("--{name}={value}"));
+        Ok(Self {
+            arguments: [mark].into_iter().chain(options).collect(),
+            peer_url,
+            initial,
+        })
     }
 }
 
@@ -495,13 +541,14 @@ mod tests {
         let plan =
             Plan::of_machine(&section(), ClusterId(7), "n2", directory, &MemberTls::Off).unwrap();
         assert_eq!(plan.client().to_string(), "[2001:db8::2]:2379");
-        let says = |what: &str| assert!(plan.arguments.iter().any(|it| it == what), "{what}");
+        let says =
+            |what: &str| assert!(plan.form().arguments.iter().any(|it| it == what), "{what}");
         says("--name=n2");
         says("--data-dir=/srv/holdfast/etcd/data");
         says("--listen-peer-urls=http://[2001:db8::2]:2380");
         let list = "n1=http://192.0.2.1:2380,n2=http://[2001:db8::2]:2380";
-        assert_eq!(plan.initial, list);
-        assert_eq!(plan.peer_url, "http://[2001:db8::2]:2380");
+        assert_eq!(plan.form().initial, list);
+        assert_eq!(plan.form().peer_url, "http://[2001:db8::2]:2380");
         let [other] = &plan.others[..] else {
             panic!("there is one other");
         };
@@ -533,51 +580,78 @@ mod tests {
             "--cert-file=/srv/holdfast/tls/node.pem",
             "--peer-key-file=/srv/holdfast/tls/node.key",
         ] {
-            assert!(on.arguments.iter().any(|it| it == said), "{said}");
+            assert!(on.form().arguments.iter().any(|it| it == said), "{said}");
         }
         assert_eq!(
-            on.initial,
+            on.form().initial,
             "n1=https://192.0.2.1:2380,n2=https://[2001:db8::2]:2380"
         );
+        // What the file says of others does not change it.
+        assert_eq!(plan(MemberTls::Coming(own)).form(), on.form());
         // One that waits for its turn listens in the clear, and reaches those that have had theirs.
-        let coming = plan(MemberTls::Coming(own));
+        let coming = on.plain;
         assert_eq!(coming.peer_url, "http://[2001:db8::2]:2380");
         let has = |what: &str| coming.arguments.iter().any(|it| it.starts_with(what));
         assert!(has("--peer-cert-file=") && !has("--cert-file="));
         assert!(!has("--peer-client-cert-auth"));
     }
 
-    /// How others reach a member is in etcd's data: neither way is changed by a file of ours alone.
+    /// How others reach a member is in etcd's data: no file of ours, and nobody's `touch`, chooses how it listens.
     #[test]
-    fn tls_of_a_member_with_data_is_changed_by_nobody_but_an_operator() {
+    fn a_member_with_data_is_started_as_the_others_reach_it() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("etcd");
         let plan =
             |tls: &MemberTls| Plan::of_machine(&section(), ClusterId(7), "n2", &home, tls).unwrap();
         let (off, on) = (plan(&MemberTls::Off), plan(&MemberTls::On("/tls".into())));
-        let begin = |plan: &Plan| {
+        let coming = plan(&MemberTls::Coming("/tls".into()));
+        let begin = |plan: &Plan, form: &Form| {
             fs::create_dir_all(&home).unwrap();
             plan.check_tls().unwrap();
-            plan.note_tls().unwrap();
+            plan.note_beginning(form).unwrap();
             let logs = home.join("data").join(LOGS_OF_ITS_OWN);
             fs::create_dir_all(&logs).unwrap();
             fs::write(logs.join("0.wal"), "").unwrap();
             plan.check_tls().unwrap();
         };
-        begin(&off);
-        let error = on.check_tls().unwrap_err().to_string();
-        for part in ["plain = true", "docs/upgrade.md", "touch "] {
-            assert!(error.contains(part), "{part} in {error}");
+        let secure = on.secure.as_ref().unwrap();
+        // From before there was TLS.
+        begin(&off, off.form());
+        for plan in [&on, &coming] {
+            assert_eq!(plan.form(), &on.plain);
+            assert!(plan.may_move());
         }
-        fs::write(home.join(TLS_FILE), "").unwrap();
-        on.check_tls().unwrap();
-        fs::remove_dir_all(&home).unwrap();
-        begin(&on);
+        let mark = home.join("tls");
+        for foreign in [
+            "",
+            "\n",
+            "https://192.0.2.1:2380\n",
+            "http://[2001:db8::2]:2380\n",
+        ] {
+            fs::write(&mark, foreign).unwrap();
+            assert_eq!(on.form(), &on.plain, "{foreign}");
+        }
+        on.note(true).unwrap();
+        for plan in [&on, &coming] {
+            assert_eq!(plan.form(), secure);
+            assert!(!plan.may_move());
+        }
         let error = off.check_tls().unwrap_err().to_string();
         assert!(
-            error.contains("plain = true") && error.contains("rm "),
+            error.contains("off = true") && !error.contains("rm "),
             "{error}"
         );
+        fs::remove_dir_all(&home).unwrap();
+        // With TLS from the beginning on, and in an etcd that was told otherwise.
+        begin(&on, on.form_of(&Beginning::New));
+        assert_eq!(on.form(), secure);
+        fs::remove_dir_all(&home).unwrap();
+        let joining = Beginning::Joining {
+            initial: String::new(),
+            has_tls: false,
+        };
+        begin(&on, on.form_of(&joining));
+        assert_eq!((on.form(), on.form_of(&joining)), (&on.plain, &on.plain));
     }
 
     /// It is told before a directory is taken and a log begun.

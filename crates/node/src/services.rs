@@ -40,10 +40,10 @@ use crate::security::Security;
 use crate::stalls::{self, Ledger, StallSender};
 use crate::support::NodeUpkeep;
 
-/// What is said at each start where members of etcd have no TLS yet.
-pub(crate) const PLAIN_MEMBERS: &str = "etcd.plain: the member of etcd here has no TLS, and those of others that have none are \
-                                        believed: whoever reaches their ports can read and change what the cluster has agreed \
-                                        on; docs/upgrade.md says how each member gets TLS";
+/// What is said at each start where members of etcd may have no TLS yet.
+pub(crate) const PLAIN_MEMBERS: &str = "etcd.plain: members of etcd that have no TLS are believed, and spoken to in the clear: \
+                                        whoever reaches their ports can read and change what the cluster has agreed on; take \
+                                        the line out when all members have TLS (docs/upgrade.md)";
 
 /// What a node's API is made from.
 pub struct ApiParts {

@@ -139,6 +139,17 @@ impl Three {
         runtime.block_on(members(&endpoint, CLUSTER, tls)).ok()
     }
 
+    /// Why one does not answer who is asked so.
+    fn refused(&self, place: usize, tls: Option<&EtcdTls>) -> String {
+        let endpoint = self.client(place).to_string().parse().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let answer = runtime.block_on(members(&endpoint, CLUSTER, tls));
+        answer.unwrap_err().to_string()
+    }
+
     /// Waits until all members are well, which each of them says.
     fn wait_until_whole(&self) {
         for place in 1..=3 {
@@ -504,64 +515,143 @@ fn shown_by(address: SocketAddr, own: &Path) -> Option<String> {
     })
 }
 
-/// What docs/upgrade.md says, step by step.
+/// A client that asks all members in turn while they get TLS, and permits those that have none.
+struct Onlooker {
+    stop: std::sync::mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<(u32, Duration)>,
+}
+
+impl Onlooker {
+    fn start(three: &Three, tls: MemberTls) -> Self {
+        let endpoints = [1, 2, 3].map(|place| three.client(place).to_string().parse().unwrap());
+        let (stop, stopped) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let tls = tls.client().unwrap();
+            let (mut answers, mut last, mut longest) = (0, Instant::now(), Duration::ZERO);
+            for turn in 0.. {
+                if stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
+                    break;
+                }
+                // Each answer is one that a majority stands behind.
+                let asked = members(&endpoints[turn % 3], CLUSTER, tls.as_ref());
+                if runtime.block_on(asked).is_ok() {
+                    longest = longest.max(last.elapsed());
+                    (answers, last) = (answers + 1, Instant::now());
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            (answers, longest)
+        });
+        Self { stop, thread }
+    }
+
+    /// The longest time without an answer.
+    fn end(self) -> Duration {
+        drop(self.stop);
+        let (answers, longest) = self.thread.join().unwrap();
+        assert!(answers > 100, "{answers} answers");
+        longest
+    }
+}
+
+impl Three {
+    fn credentials(&self, place: usize) -> PathBuf {
+        match &self.tls[place - 1] {
+            MemberTls::On(directory) | MemberTls::Coming(directory) => directory.clone(),
+            MemberTls::Off => unreachable!("it has TLS"),
+        }
+    }
+
+    /// Waits until all are well, as each says over TLS, or in the clear.
+    fn wait_until_whole_over(&self, has_tls: [bool; 3]) {
+        for (place, has_tls) in (1..=3).zip(has_tls) {
+            let strict = MemberTls::On(self.credentials(place)).client().unwrap();
+            let tls = strict.as_ref().filter(|_| has_tls);
+            wait(&format!("n{place} is well, with TLS: {has_tls}"), || {
+                self.asked(place, tls).is_some_and(|members| {
+                    members.len() == 3 && members.iter().all(EtcdMember::has_run)
+                })
+            });
+        }
+    }
+
+    /// Tells another member that one is reached over TLS: all that an operator does.
+    fn move_to_tls(&self, place: usize, at: usize, at_has_tls: bool) {
+        let own = self.credentials(at);
+        let strict = MemberTls::On(own.clone()).client().unwrap();
+        let listed = self.asked(at, strict.as_ref().filter(|_| at_has_tls));
+        let listed = listed.unwrap();
+        let name = format!("n{place}");
+        let id = listed.iter().find(|it| it.name == name).unwrap().id;
+        let peers = SocketAddr::new(self.client(place).ip(), self.section.peer_port);
+        let (at, own) = (self.client(at), own.display());
+        let endpoint = if at_has_tls {
+            format!(
+                "https://{at} --cacert {own}/authority.pem --cert {own}/node.pem --key {own}/node.key"
+            )
+        } else {
+            format!("http://{at}")
+        };
+        obey(&format!(
+            "etcdctl --endpoints {endpoint} member update {id:x} --peer-urls=https://{peers}"
+        ));
+    }
+}
+
+/// What docs/upgrade.md says, step by step; and what somebody does who has not read it.
 #[test]
 fn members_get_tls_one_after_the_other() {
     each_release(|mut three| {
         let on = three.tls.clone();
-        let coming = on.clone().map(|tls| match tls {
-            MemberTls::On(directory) => MemberTls::Coming(directory),
-            other => other,
-        });
+        let coming = [1, 2, 3].map(|place| MemberTls::Coming(three.credentials(place)));
         // From before there was TLS.
         three.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
         for place in 1..=3 {
             three.start(place);
         }
         three.wait_until_whole();
-        let refused = |three: &mut Three, place: usize, tls: &MemberTls| {
-            three.tls[place - 1] = tls.clone();
-            let name = format!("n{place}");
-            let plan =
-                Plan::of_machine(&three.section, CLUSTER, &name, &three.directory(place), tls);
-            Supervisor::start(plan.unwrap()).unwrap_err().to_string()
-        };
+        let onlooker = Onlooker::start(&three, coming[0].clone());
+        // The new version, two of them without a word of it in their files, and somebody who makes files by hand: each goes on as the
+        // others reach it.
         for place in 1..=3 {
             three.stop(place);
-            let error = refused(&mut three, place, &on[place - 1]);
-            assert!(error.contains("plain = true"), "{error}");
-            three.tls[place - 1] = coming[place - 1].clone();
+            three.tls[place - 1] = if place < 3 { &on } else { &coming }[place - 1].clone();
+            for name in ["tls", "new"].iter().take(place) {
+                fs::write(three.directory(place).join(name), "").unwrap();
+            }
             three.start(place);
-            three.wait_until_whole();
+            wait(&format!("n{place} goes on"), || {
+                three.asked(place, None).is_some()
+            });
         }
-        for place in 1..=3 {
-            let id = three.agreed(place).unwrap();
-            let id = id
-                .iter()
-                .find(|it| it.name == format!("n{place}"))
-                .unwrap()
-                .id;
-            three.stop(place);
-            let other = place % 3 + 1;
-            let peers = SocketAddr::new(three.client(place).ip(), three.section.peer_port);
-            let endpoint = match &three.tls[other - 1] {
-                MemberTls::On(own) => {
-                    let own = own.display();
-                    format!(
-                        "https://{} --cacert {own}/authority.pem --cert {own}/node.pem --key {own}/node.key",
-                        three.client(other)
-                    )
-                }
-                _ => format!("http://{}", three.client(other)),
-            };
-            obey(&format!(
-                "etcdctl --endpoints {endpoint} member update {id:x} --peer-urls=https://{peers}"
-            ));
-            fs::write(three.directory(place).join("tls"), "").unwrap();
-            three.tls[place - 1] = on[place - 1].clone();
-            three.start(place);
-            three.wait_until_whole();
+        three.wait_until_whole_over([false; 3]);
+        // Whose file does not permit it speaks to nobody in the clear, and is told what would.
+        let refused = three.refused(1, on[0].client().unwrap().as_ref());
+        assert!(refused.contains("`plain = true`"), "{refused}");
+        // One at a time, by one command each: nothing is stopped, and no file is touched.
+        let mut has_tls = [false; 3];
+        for place in [2, 1, 3] {
+            let before = [1, 2, 3].map(|place| three.supervisor(place).pid());
+            let at = place % 3 + 1;
+            three.move_to_tls(place, at, has_tls[at - 1]);
+            has_tls[place - 1] = true;
+            three.wait_until_whole_over(has_tls);
+            let after = [1, 2, 3].map(|place| three.supervisor(place).pid());
+            for other in 1..=3 {
+                let is_same = before[other - 1] == after[other - 1];
+                assert_eq!(is_same, other != place, "n{other}: {before:?} {after:?}");
+            }
         }
+        let longest = onlooker.end();
+        assert!(
+            longest < Duration::from_secs(10),
+            "{longest:?} without a majority"
+        );
+        three.tls = on;
         let listed = three.agreed(1).unwrap();
         let urls = listed
             .iter()
@@ -570,13 +660,83 @@ fn members_get_tls_one_after_the_other() {
             urls.clone().all(|url| url.starts_with("https://")),
             "{listed:?}"
         );
-        // Nobody goes back by a file alone.
+        // It is noted, so that they are started so from now on.
+        for place in 1..=3 {
+            three.stop(place);
+            three.start(place);
+            three.wait_until_whole();
+        }
+        // Without its note one has no TLS until its etcd has said that it is to.
+        three.stop(1);
+        fs::remove_file(three.directory(1).join("tls")).unwrap();
+        three.start(1);
+        three.wait_until_whole();
+        // Nobody goes back by a file.
         three.stop(3);
-        let error = refused(&mut three, 3, &coming[2]);
+        let off = MemberTls::Off;
+        let plan = Plan::of_machine(&three.section, CLUSTER, "n3", &three.directory(3), &off);
+        let error = Supervisor::start(plan.unwrap()).unwrap_err().to_string();
         assert!(error.contains("has TLS"), "{error}");
-        three.tls[2] = on[2].clone();
         three.start(3);
         three.wait_until_whole();
+    });
+}
+
+/// In the middle of that a disk is lost: nobody who lives is to be removed, and the new member begins with TLS.
+#[test]
+fn a_member_is_replaced_while_others_have_no_tls() {
+    each_release(|mut three| {
+        let on = three.tls.clone();
+        let coming = [1, 2, 3].map(|place| MemberTls::Coming(three.credentials(place)));
+        three.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
+        for place in 1..=3 {
+            three.start(place);
+        }
+        three.wait_until_whole();
+        for place in 1..=3 {
+            three.stop(place);
+            three.tls[place - 1] = coming[place - 1].clone();
+            three.start(place);
+            three.wait_until_whole();
+        }
+        // It is told that they are there, not that they are silent.
+        three.lose(3);
+        three.tls[2] = on[2].clone();
+        three.start(3);
+        let text = three.waits_for(3, "what answers at n1 and n2 has no TLS");
+        assert!(
+            text.contains("plain = true") && !text.contains("touch"),
+            "{text}"
+        );
+        fs::write(three.directory(3).join("new"), "").unwrap();
+        three.assert_stays_out(3);
+        three.stop(3);
+        three.tls[2] = coming[2].clone();
+        let replaced = |three: &mut Three, place: usize, endpoints: &str| {
+            three.start(place);
+            let text = three.waits_for(place, "member remove");
+            assert_eq!(text.matches("member remove").count(), 1, "{text}");
+            assert!(
+                text.contains(&format!("--endpoints {endpoints} ")),
+                "{text}"
+            );
+            obey(&text);
+        };
+        let at = |three: &Three, scheme: &str, place| format!("{scheme}://{}", three.client(place));
+        let both = [1, 2].map(|place| at(&three, "http", place)).join(",");
+        replaced(&mut three, 3, &both);
+        three.wait_until_whole_over([false, false, true]);
+        // Another one, beside one with TLS and one without.
+        three.lose(1);
+        let third = at(&three, "https", 3);
+        let credentials = format!(
+            "--cacert {}",
+            three.credentials(1).join("authority.pem").display()
+        );
+        replaced(&mut three, 1, &format!("{third} {credentials}"));
+        three.wait_until_whole_over([true, false, true]);
+        three.move_to_tls(2, 1, true);
+        three.wait_until_whole_over([true; 3]);
     });
 }
 

@@ -39,7 +39,8 @@ pub struct EtcdSection {
     /// Where members connect to each other.
     #[serde(default = "peer_port")]
     pub peer_port: u16,
-    /// Whether the member does without TLS, though its machine has it otherwise.
+    /// Whether this machine, which has TLS, speaks in the clear to members that have none. How its own member listens is as the others
+    /// reach it.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub plain: bool,
     /// All members: name and address. The same on every machine.
@@ -139,7 +140,7 @@ impl EtcdSection {
         Some((name, *address))
     }
 
-    /// How the machine's member speaks on a machine that has credentials in this directory.
+    /// How a machine that has credentials in this directory speaks to members.
     #[must_use]
     pub fn tls(&self, credentials: PathBuf) -> MemberTls {
         if self.plain {

@@ -16,13 +16,20 @@ use std::path::PathBuf;
 
 use holdfast_metadata::etcd::EtcdMember;
 
+use super::reached::PeerUrl;
+
 /// With what etcd is started. It heeds that only while it has no data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
     /// With all members of the list, of which none has run.
     New,
-    /// In an etcd that there is: its members, as etcd wants them told.
-    Joining(String),
+    /// In an etcd that there is.
+    Joining {
+        /// Its members, as etcd wants them told.
+        initial: String,
+        /// Whether they are to reach this one over TLS.
+        has_tls: bool,
+    },
 }
 
 /// What was heard of another member.
@@ -30,6 +37,8 @@ pub(super) enum Beginning {
 pub(super) enum Heard {
     /// Nothing.
     Silent,
+    /// It answers without TLS, and is not to be asked so. What it has is not known.
+    WithoutTls,
     /// It has no data, and waits as well.
     Empty,
     /// The same, with another list of members, or for another cluster.
@@ -45,6 +54,8 @@ pub(super) enum Heard {
 pub(super) struct Other {
     pub(super) name: String,
     pub(super) client: SocketAddr,
+    /// Whether it answered over TLS.
+    pub(super) has_tls: bool,
     pub(super) heard: Heard,
 }
 
@@ -52,19 +63,17 @@ pub(super) struct Other {
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) name: String,
-    /// The URL by which the others know it.
+    /// The URL by which the others are to know it.
     pub(super) peer: String,
-    /// Those of all members of the list, this one among them.
-    pub(super) listed: Vec<String>,
+    /// Where all members of the list are, this one among them.
+    pub(super) listed: Vec<PeerUrl>,
     /// Where its data would be.
     pub(super) data: PathBuf,
     /// The file by which an operator says that silent members have nothing.
     pub(super) consent: PathBuf,
     /// Whether it is there.
     pub(super) consented: bool,
-    /// The scheme of all URLs.
-    pub(super) scheme: &'static str,
-    /// What `etcdctl` has to be told beside the endpoints.
+    /// What `etcdctl` has to be told beside endpoints that have TLS.
     pub(super) etcdctl: String,
 }
 
@@ -89,10 +98,16 @@ pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
     let agreed = others.iter().find_map(Other::agreed);
     if let Some(members) = agreed {
         let orders = Orders::to(others, own);
-        return match members.iter().find(|member| own.is(member)) {
+        return match own.among(members) {
             None => Err(no_member(own, &orders, members)),
-            Some(member) if member.has_run() => Err(lost(own, &orders, member)),
-            Some(_) => Ok(Beginning::Joining(initial(own, members))),
+            Some((member, _)) if member.has_run() => Err(lost(own, &orders, member)),
+            Some((member, url)) if url.has_tls() && !own.has_tls() => {
+                Err(lacks_tls(own, &orders, member))
+            }
+            Some((_, url)) => Ok(Beginning::Joining {
+                initial: initial(own, members),
+                has_tls: url.has_tls(),
+            }),
         };
     }
     let has_data = |other: &&Other| match &other.heard {
@@ -102,10 +117,14 @@ pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
     if let Some(other) = others.iter().find(has_data) {
         return Err(leaderless(own, other));
     }
+    let plain = names(others, |heard| *heard == Heard::WithoutTls);
+    if !plain.is_empty() {
+        return Err(without_tls(own, &plain));
+    }
     let strange = names(others, |heard| match heard {
         Heard::OtherList => true,
-        // Nothing has been agreed there; where this is a member, it can begin with them.
-        Heard::Leaderless(members) => !members.iter().any(|member| own.is(member)),
+        // Nothing has been agreed there; where this is a member, and by the same URL, it can begin with them.
+        Heard::Leaderless(members) => !members.iter().any(|it| it.peer_urls.contains(&own.peer)),
         _ => false,
     });
     if !strange.is_empty() {
@@ -129,21 +148,46 @@ impl Other {
 }
 
 impl Own {
-    fn is(&self, member: &EtcdMember) -> bool {
-        member.peer_urls.contains(&self.peer)
+    /// Where the others reach this one by that entry, if it is this one's. They may do so with or without TLS.
+    fn url_in(&self, member: &EtcdMember) -> Option<PeerUrl> {
+        PeerUrl::among(member, &PeerUrl::of(&self.peer))
     }
 
-    /// Whether the list has it.
+    /// Which of these this one is; rather one that has run, if it is several.
+    fn among<'a>(&self, members: &'a [EtcdMember]) -> Option<(&'a EtcdMember, PeerUrl)> {
+        let found = members.iter().filter_map(|it| Some((it, self.url_in(it)?)));
+        found.max_by_key(|(member, _)| member.has_run())
+    }
+
+    /// Whether the list has it, with or without TLS.
     fn lists(&self, member: &EtcdMember) -> bool {
-        let mut urls = member.peer_urls.iter();
-        urls.any(|url| self.listed.contains(url))
+        let mut listed = self.listed.iter();
+        listed.any(|url| PeerUrl::among(member, url).is_some())
+    }
+
+    /// Whether it is to be reached over TLS.
+    fn has_tls(&self) -> bool {
+        PeerUrl::of(&self.peer).has_tls()
+    }
+
+    /// Those that the others reach without TLS, while this one is to have it.
+    fn still_plain(&self, members: &[EtcdMember]) -> Vec<String> {
+        if !self.has_tls() {
+            return Vec::new();
+        }
+        let is_plain = |it: &&EtcdMember| {
+            let mut urls = it.peer_urls.iter();
+            urls.any(|url| !PeerUrl::of(url).has_tls())
+        };
+        let found = members.iter().filter(is_plain);
+        found.map(described).collect()
     }
 }
 
 /// The members as etcd wants them told: it compares the URLs, and wants some name for each.
 fn initial(own: &Own, members: &[EtcdMember]) -> String {
     let pairs = members.iter().flat_map(|member| {
-        let name = if own.is(member) {
+        let name = if own.url_in(member).is_some() {
             own.name.clone()
         } else if member.name.is_empty() {
             format!("unnamed-{:x}", member.id)
@@ -165,11 +209,16 @@ struct Orders {
 
 impl Orders {
     fn to(others: &[Other], own: &Own) -> Self {
-        let living = others.iter().filter(|other| other.agreed().is_some());
-        let endpoints = living.map(|other| format!("{}://{}", own.scheme, other.client));
+        let living = || others.iter().filter(|other| other.agreed().is_some());
+        // `etcdctl` speaks to all endpoints as it does to the first: those of one kind only.
+        let has_tls = living().any(|other| other.has_tls);
+        let scheme = if has_tls { "https" } else { "http" };
+        let endpoints = living().filter(|other| other.has_tls == has_tls);
+        let endpoints = endpoints.map(|other| format!("{scheme}://{}", other.client));
         let endpoints = endpoints.collect::<Vec<_>>().join(",");
+        let credentials = if has_tls { own.etcdctl.as_str() } else { "" };
         Self {
-            endpoints: endpoints + &own.etcdctl,
+            endpoints: endpoints + credentials,
         }
     }
 
@@ -182,11 +231,31 @@ impl Orders {
         format!("etcdctl --endpoints {endpoints} member remove {id:x}")
     }
 
+    fn update(&self, own: &Own, member: &EtcdMember) -> String {
+        let (endpoints, id, peer) = (&self.endpoints, member.id, &own.peer);
+        format!("etcdctl --endpoints {endpoints} member update {id:x} --peer-urls={peer}")
+    }
+
     fn add(&self, own: &Own) -> String {
         format!(
             "etcdctl --endpoints {} member add {} --peer-urls={}",
             self.endpoints, own.name, own.peer
         )
+    }
+}
+
+fn lacks_tls(own: &Own, orders: &Orders, member: &EtcdMember) -> Wait {
+    let text = format!(
+        "etcd's member {name} is to be reached over TLS by the others, and this machine has none: give it credentials, and take \
+         `off = true` out of the section [security] of its file, if it is there (docs/security.md); or, if the cluster does \
+         without TLS, tell the others so, by this command, on any machine:\n{update}",
+        name = own.name,
+        update = orders.update(own, member),
+    );
+    Wait {
+        text,
+        wants_operator: true,
+        has_etcd: true,
     }
 }
 
@@ -235,6 +304,16 @@ fn no_member(own: &Own, orders: &Orders, members: &[EtcdMember]) -> Wait {
             remove = remove.collect::<String>(),
         )
     };
+    let plain = own.still_plain(members);
+    let text = if plain.is_empty() {
+        text
+    } else {
+        // Which is no reason to remove one.
+        let who = plain.join(" and ");
+        format!(
+            "{text}\nThe others reach {who} without TLS still: docs/upgrade.md (TLS between members of etcd)"
+        )
+    };
     Wait {
         text,
         wants_operator: true,
@@ -264,6 +343,20 @@ fn leaderless(own: &Own, other: &Other) -> Wait {
         text,
         wants_operator: false,
         has_etcd: true,
+    }
+}
+
+fn without_tls(own: &Own, plain: &str) -> Wait {
+    let text = format!(
+        "etcd's member {} has no data, and what answers at {plain} has no TLS: whether there is an etcd, it is not asked. \
+         Until all members have TLS, say `plain = true` in the section [etcd] of this machine's file (docs/upgrade.md: TLS between \
+         members of etcd); where a cluster begins, all machines have credentials, or all say `off = true` in [security]",
+        own.name,
+    );
+    Wait {
+        text,
+        wants_operator: true,
+        has_etcd: false,
     }
 }
 
@@ -336,19 +429,35 @@ mod tests {
         Own {
             name: "n3".to_owned(),
             peer: "http://192.0.2.3:2380".to_owned(),
-            listed: (1..=3).map(url).collect(),
+            listed: (1..=3).map(|place| PeerUrl::of(&url(place))).collect(),
             data: "/d/etcd/data".into(),
             consent: "/d/etcd/new".into(),
             consented: false,
-            scheme: "http",
-            etcdctl: String::new(),
+            etcdctl: " --cacert CA".to_owned(),
         }
+    }
+
+    /// One that is to have TLS.
+    fn secure() -> Own {
+        Own {
+            peer: "https://192.0.2.3:2380".to_owned(),
+            ..own()
+        }
+    }
+
+    /// A member that the others reach over TLS.
+    fn over_tls(mut member: EtcdMember) -> EtcdMember {
+        for url in &mut member.peer_urls {
+            *url = url.replace("http://", "https://");
+        }
+        member
     }
 
     fn asked(own: &Own, first: Heard, second: Heard) -> Result<Beginning, Wait> {
         let other = |place: u8, heard| Other {
             name: format!("n{place}"),
             client: SocketAddr::from(([192, 0, 2, place], 2379)),
+            has_tls: false,
             heard,
         };
         decide(own, &[other(1, first), other(2, second)])
@@ -400,17 +509,143 @@ mod tests {
         for name in ["", "n3"] {
             let listed = Heard::Agreed(three(member(0xc, name, 3, NEVER)));
             let list = "n1=http://192.0.2.1:2380,n2=http://192.0.2.2:2380,n3=http://192.0.2.3:2380";
-            let joining = Ok(Beginning::Joining(list.to_owned()));
-            assert_eq!(asked(&own(), Heard::Silent, listed), joining);
+            let joining = Ok(Beginning::Joining {
+                initial: list.to_owned(),
+                has_tls: false,
+            });
+            assert_eq!(asked(&own(), Heard::Silent, listed.clone()), joining);
+            // As the others were told, whatever it is to have.
+            assert_eq!(asked(&secure(), Heard::Silent, listed), joining);
         }
-        // Another one that was added has no name yet.
-        let mut members = three(member(0xc, "", 3, NEVER));
-        members[1].name.clear();
-        let Ok(Beginning::Joining(list)) = asked(&own(), Heard::Silent, Heard::Agreed(members))
+        let listed = Heard::Agreed(three(over_tls(member(0xc, "", 3, NEVER))));
+        let Ok(Beginning::Joining { initial, has_tls }) = asked(&secure(), Heard::Silent, listed)
         else {
             panic!("it joins");
         };
+        assert!(
+            has_tls && initial.ends_with(",n3=https://192.0.2.3:2380"),
+            "{initial}"
+        );
+        // Where it cannot be reached so, etcd would refuse to start, and nobody knew why.
+        let listed = Heard::Agreed(three(over_tls(member(0xc, "", 3, NEVER))));
+        let wait = asked(&own(), Heard::Silent, listed).unwrap_err();
+        let text = wait.to_string();
+        let update = "member update c --peer-urls=http://192.0.2.3:2380";
+        assert!(wait.wants_operator && text.ends_with(update), "{text}");
+        // Another one that was added has no name yet.
+        let mut members = three(member(0xc, "", 3, NEVER));
+        members[1].name.clear();
+        let joins = asked(&own(), Heard::Silent, Heard::Agreed(members));
+        let Ok(Beginning::Joining { initial: list, .. }) = joins else {
+            panic!("it joins");
+        };
         assert!(list.contains("unnamed-b=http://192.0.2.2:2380,"), "{list}");
+    }
+
+    /// While members get TLS one after the other, their URLs have either scheme: that makes nobody a stranger.
+    #[test]
+    fn nobody_is_removed_because_it_has_tls_or_has_none_yet() {
+        for (own, has_tls) in [(own(), [false, false]), (secure(), [true, true])]
+            .into_iter()
+            .chain([(own(), [true, true]), (secure(), [false, false])])
+            .chain([(own(), [true, false]), (secure(), [true, false])])
+        {
+            let others = || {
+                let of = |id, name, place, has_tls: bool| {
+                    let member = member(id, name, place, RAN);
+                    if has_tls { over_tls(member) } else { member }
+                };
+                vec![of(0xa, "n1", 1, has_tls[0]), of(0xb, "n2", 2, has_tls[1])]
+            };
+            let is_to_have = own.peer.starts_with("https://");
+            // Its own was removed: it is taken in, and nobody else goes.
+            let wait = asked(&own, Heard::Agreed(others()), Heard::Silent).unwrap_err();
+            let text = wait.to_string();
+            assert!(!text.contains("member remove"), "{text}");
+            assert!(
+                text.contains(&format!("--peer-urls={}", own.peer)),
+                "{text}"
+            );
+            let tells = text.contains("n2 with http://192.0.2.2:2380 (member b) without TLS still");
+            assert_eq!(tells, is_to_have && !has_tls[1], "{text}");
+            // It is there, reached in either way: it is the only one that goes, and comes back as it is to be.
+            for lost in [
+                member(0xc, "n3", 3, RAN),
+                over_tls(member(0xc, "n3", 3, RAN)),
+            ] {
+                let mut members = others();
+                members.push(lost);
+                let wait = asked(&own, Heard::Agreed(members), Heard::Silent).unwrap_err();
+                let text = wait.to_string();
+                assert_eq!(text.matches("member remove").count(), 1, "{text}");
+                assert!(text.contains("member remove c\n"), "{text}");
+            }
+            // The machine that it replaces had another address.
+            let mut members = others();
+            members.push(member(0xc, "n3", 9, RAN));
+            let wait = asked(&own, Heard::Agreed(members), Heard::Silent).unwrap_err();
+            let text = wait.to_string();
+            assert_eq!(text.matches("member remove").count(), 1, "{text}");
+            assert!(text.contains("member remove c\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_are_for_members_that_etcdctl_reaches_together() {
+        let asked = |has_tls: [bool; 2]| {
+            let agreed = Heard::Agreed(three(member(0xcafe, "n3", 3, RAN)));
+            let others = [1, 2].map(|place: u8| Other {
+                name: format!("n{place}"),
+                client: SocketAddr::from(([192, 0, 2, place], 2379)),
+                has_tls: has_tls[usize::from(place) - 1],
+                heard: agreed.clone(),
+            });
+            decide(&secure(), &others).unwrap_err().to_string()
+        };
+        for (has_tls, to) in [
+            (
+                [true, true],
+                "https://192.0.2.1:2379,https://192.0.2.2:2379 --cacert CA member",
+            ),
+            ([false, true], "https://192.0.2.2:2379 --cacert CA member"),
+            (
+                [false, false],
+                "http://192.0.2.1:2379,http://192.0.2.2:2379 member",
+            ),
+        ] {
+            let text = asked(has_tls);
+            assert!(
+                text.contains(&format!("\netcdctl --endpoints {to} remove")),
+                "{text}"
+            );
+        }
+    }
+
+    /// It is there, and may have data: no `touch` makes it nobody.
+    #[test]
+    fn one_that_answers_without_tls_is_not_silent() {
+        for consented in [false, true] {
+            let own = Own {
+                consented,
+                ..secure()
+            };
+            let wait = asked(&own, Heard::WithoutTls, Heard::Silent).unwrap_err();
+            let text = wait.to_string();
+            assert!(
+                wait.wants_operator && text.contains("at n1 has no TLS"),
+                "{text}"
+            );
+            assert!(
+                text.contains("plain = true") && !text.contains("touch"),
+                "{text}"
+            );
+        }
+        // One that has agreed with the others decides.
+        let listed = Heard::Agreed(three(member(0xc, "", 3, NEVER)));
+        assert!(asked(&secure(), Heard::WithoutTls, listed).is_ok());
+        // Who begins with the same members by other URLs begins another etcd.
+        let wait = asked(&secure(), Heard::Empty, Heard::Leaderless(blank())).unwrap_err();
+        assert!(wait.to_string().contains("another list"), "{wait}");
     }
 
     #[test]

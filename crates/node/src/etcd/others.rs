@@ -7,14 +7,15 @@
 //! Invariants:
 //! - nothing is sent that changes anything;
 //! - every question has an end, and every answer a size;
-//! - an answer ends where it says so: whoever gave it may leave the connection open.
+//! - an answer ends where it says so: whoever gave it may leave the connection open;
+//! - where there is TLS, nothing is asked in the clear but of who answers without, and only where that is permitted.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use holdfast_metadata::etcd::{EtcdMember, EtcdTls, members};
 use holdfast_model::ClusterId;
-use holdfast_tls::{Acceptor, Connector};
+use holdfast_tls::{Acceptor, ConnectError, Connector};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -65,40 +66,84 @@ async fn say(mut stream: impl AsyncWrite + Unpin, greeting: &str) -> Result<(), 
 }
 
 /// How others are asked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Way {
-    /// To their clients' ports.
-    pub(super) client: Option<EtcdTls>,
-    /// To whatever else they say; none in the clear.
-    pub(super) connector: Option<Connector>,
+    /// Over TLS; none in the clear.
+    pub(super) secure: Option<Secure>,
+    /// Whether who answers without TLS is asked in the clear.
+    pub(super) permits_plain: bool,
 }
 
-/// Asks a member in every way.
-pub(super) async fn ask(
-    client: SocketAddr,
-    peer: SocketAddr,
-    cluster: ClusterId,
-    greeting: &str,
-    way: &Way,
-) -> Heard {
-    let endpoint = client.to_string();
-    let endpoint = endpoint.parse().expect("a socket's address is an endpoint");
-    let (agreed, known, said) = tokio::join!(
-        members(&endpoint, cluster, way.client.as_ref()),
-        known_members(peer, way),
-        said(client, way)
-    );
-    if let Ok(members) = agreed {
-        return Heard::Agreed(members);
+/// What TLS needs.
+#[derive(Clone)]
+pub(super) struct Secure {
+    /// To their clients' ports.
+    pub(super) client: EtcdTls,
+    /// To whatever else they say.
+    pub(super) connector: Connector,
+}
+
+/// Why nothing is heard of somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mute {
+    /// There is no answer that is understood.
+    Silent,
+    /// It answers, and not over TLS.
+    WithoutTls,
+}
+
+/// Whom to ask, and what it would be that waits as well.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) client: SocketAddr,
+    pub(super) peer: SocketAddr,
+    pub(super) cluster: ClusterId,
+    pub(super) greeting: &'a str,
+}
+
+/// Asks a member in every way. Tells whether it answered over TLS, too.
+pub(super) async fn ask(whom: Asked<'_>, way: &Way) -> (Heard, bool) {
+    let Some(secure) = &way.secure else {
+        let heard = whom.ask(None).await;
+        return (heard.unwrap_or(Heard::Silent), false);
+    };
+    match whom.ask(Some(secure)).await {
+        Ok(heard) => (heard, true),
+        Err(Mute::Silent) => (Heard::Silent, true),
+        Err(Mute::WithoutTls) if way.permits_plain => {
+            let heard = whom.ask(None).await;
+            (heard.unwrap_or(Heard::Silent), false)
+        }
+        Err(Mute::WithoutTls) => (Heard::WithoutTls, false),
     }
-    if let Some(members) = known {
-        return Heard::Leaderless(members);
+}
+
+impl Asked<'_> {
+    async fn ask(&self, secure: Option<&Secure>) -> Result<Heard, Mute> {
+        let endpoint = self.client.to_string();
+        let endpoint = endpoint.parse().expect("a socket's address is an endpoint");
+        let connector = secure.map(|it| &it.connector);
+        let (agreed, known, said) = tokio::join!(
+            members(&endpoint, self.cluster, secure.map(|it| &it.client)),
+            known_members(self.peer, connector),
+            said(self.client, connector)
+        );
+        if let Ok(members) = agreed {
+            return Ok(Heard::Agreed(members));
+        }
+        match (known, said) {
+            (Ok(members), _) => Ok(Heard::Leaderless(members)),
+            (_, Ok(line)) if line == self.greeting => Ok(Heard::Empty),
+            (_, Ok(line)) if line.starts_with(GREETING) => Ok(Heard::OtherList),
+            (Err(Mute::WithoutTls), _) | (_, Err(Mute::WithoutTls)) => Err(Mute::WithoutTls),
+            _ => Err(Mute::Silent),
+        }
     }
-    match said {
-        Some(line) if line == greeting => Heard::Empty,
-        Some(line) if line.starts_with(GREETING) => Heard::OtherList,
-        _ => Heard::Silent,
-    }
+}
+
+/// Whom a member that runs without TLS knows, by itself.
+pub(super) async fn known_in_the_clear(peer: SocketAddr) -> Option<Vec<EtcdMember>> {
+    known_members(peer, None).await.ok()
 }
 
 /// A member as members tell each other.
@@ -133,11 +178,14 @@ impl From<Known> for EtcdMember {
 }
 
 /// Whom a member that runs knows, by itself.
-async fn known_members(peer: SocketAddr, way: &Way) -> Option<Vec<EtcdMember>> {
+async fn known_members(
+    peer: SocketAddr,
+    connector: Option<&Connector>,
+) -> Result<Vec<EtcdMember>, Mute> {
     // In HTTP's first version, which knows no answer in pieces. Where it ends is read from the list: etcd leaves
     // the connection open, at times.
     let request = format!("GET /members HTTP/1.0\r\nHost: {peer}\r\n\r\n");
-    exchange(peer, request.as_bytes(), way, read_members).await
+    exchange(peer, request.as_bytes(), connector, read_members).await
 }
 
 /// The members in an answer, once all of it is there.
@@ -153,8 +201,8 @@ fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
 }
 
 /// What is said to whoever says nothing.
-async fn said(client: SocketAddr, way: &Way) -> Option<String> {
-    exchange(client, b"", way, read_line).await
+async fn said(client: SocketAddr, connector: Option<&Connector>) -> Result<String, Mute> {
+    exchange(client, b"", connector, read_line).await
 }
 
 fn read_line(answer: &[u8]) -> Option<String> {
@@ -166,21 +214,28 @@ fn read_line(answer: &[u8]) -> Option<String> {
 async fn exchange<T>(
     address: SocketAddr,
     request: &[u8],
-    way: &Way,
+    connector: Option<&Connector>,
     read: impl Fn(&[u8]) -> Option<T>,
-) -> Option<T> {
+) -> Result<T, Mute> {
     let exchange = async {
-        let stream = TcpStream::connect(address).await.ok()?;
-        match &way.connector {
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.map_err(|_| Mute::Silent)?;
+        let found = match connector {
             Some(connector) => {
                 let host = address.ip().to_string();
-                let stream = connector.connect(&host, stream).await.ok()?;
+                let connected = connector.connect(&host, stream).await;
+                let stream = connected.map_err(|error| match error {
+                    ConnectError::Plain => Mute::WithoutTls,
+                    _ => Mute::Silent,
+                })?;
                 talk(stream, request, read).await
             }
             None => talk(stream, request, read).await,
-        }
+        };
+        found.ok_or(Mute::Silent)
     };
-    timeout(PATIENCE, exchange).await.ok()?
+    let exchanged = timeout(PATIENCE, exchange).await;
+    exchanged.unwrap_or(Err(Mute::Silent))
 }
 
 async fn talk<T>(
@@ -225,12 +280,8 @@ mod tests {
             }
             std::future::pending::<()>().await;
         };
-        let plain = Way {
-            client: None,
-            connector: None,
-        };
         let members = tokio::select! {
-            members = known_members(address, &plain) => members.unwrap(),
+            members = known_in_the_clear(address) => members.unwrap(),
             () = answers => unreachable!("it leaves the connection open"),
         };
         assert_eq!(members[0].name, "n1");

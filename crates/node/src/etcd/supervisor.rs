@@ -16,6 +16,7 @@ use rustix::process::Signal;
 
 use super::again::Again;
 use super::beginning::{Beginning, Wait};
+use super::reached::Moving;
 use super::trouble::Trouble;
 use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan, waiting};
 use crate::lasting::Lasting;
@@ -77,7 +78,7 @@ impl Running {
     /// Tells that it has been started.
     fn tell(&self, beginning: &Beginning) {
         let how = match beginning {
-            Beginning::Joining(_) => ", and joins",
+            Beginning::Joining { .. } => ", and joins",
             Beginning::New => "",
         };
         tracing::info!("etcd is started as process {}{how}", self.process.pid());
@@ -172,9 +173,10 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
     };
     let mut pause = PAUSE_MIN;
     let (mut trouble, mut waited) = (Trouble::new(), Lasting::new());
+    let mut moving = Moving::new();
     loop {
         if let Some(mut now) = running.take() {
-            match watch(plan, &now, stopped, &mut trouble) {
+            match watch(plan, &now, stopped, &mut trouble, &mut moving) {
                 Some(End::Stop) => return stop(now),
                 Some(End::Leave) => return,
                 None => {}
@@ -257,9 +259,11 @@ fn watch(
     running: &Running,
     stopped: &Receiver<End>,
     trouble: &mut Trouble,
+    moving: &mut Moving,
 ) -> Option<End> {
     let mut looked = Instant::now();
     let mut again = Again::new(plan);
+    moving.started(looked);
     loop {
         let end = told(stopped, LOOK);
         if end.is_some() || running.process.has_ended() {
@@ -269,6 +273,10 @@ fn watch(
             && let Some(line) = trouble.over(Instant::now(), running.process.pid())
         {
             tracing::info!("{line}");
+        }
+        if moving.is_due(plan, Instant::now()) {
+            self::end(&running.process);
+            return None;
         }
         if looked.elapsed() >= LOG_LOOK {
             looked = Instant::now();
@@ -325,7 +333,8 @@ fn adopt(plan: &Plan) -> Option<Running> {
 fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> {
     let since = Instant::now();
     plan.check_tls()?;
-    plan.note_tls()
+    let form = plan.form_of(beginning);
+    plan.note_beginning(form)
         .and_then(|()| plan.note_believed())
         .map_err(Plan::refused("mark", &plan.directory))?;
     plan.trim_log()
@@ -334,7 +343,7 @@ fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> 
     let log = File::options().create(true).append(true).open(&path);
     let log = log.map_err(Plan::refused("open", &path))?;
     let spawned = plan
-        .command(beginning, log)
+        .command(form, beginning, log)
         .and_then(|mut command| command.spawn());
     let child = spawned.map_err(Plan::refused("start", &plan.program))?;
     let pid = child.id();

@@ -3,7 +3,8 @@
 //!
 //! etcd reads the certificate and its key anew for each handshake, so that a renewed one needs nothing; it reads the authority once.
 //!
-//! It refuses to find out by itself whether others have TLS: a file says so on each machine.
+//! It refuses to find out by itself whether others have TLS: a file says so on each machine. How its own member listens no file
+//! says: that is as the others reach it ([`super::reached`]).
 //!
 //! Invariants:
 //! - with [`MemberTls::On`] nothing is said in the clear, and who shows no certificate of the authority is not let in;
@@ -24,9 +25,10 @@ use super::EtcdStartError;
 pub enum MemberTls {
     /// In the clear.
     Off,
-    /// In the clear, and over TLS to those who have it already, with the credentials in this directory.
+    /// Over TLS to those who have it already, with the credentials in this directory, and in the clear to those who have not.
+    /// Of a member that runs: it listens in the clear.
     Coming(PathBuf),
-    /// Over TLS, with the credentials in this directory.
+    /// Over TLS, with the credentials in this directory, and in no other way.
     On(PathBuf),
 }
 
@@ -35,6 +37,17 @@ impl MemberTls {
     #[must_use]
     pub const fn is_on(&self) -> bool {
         matches!(self, Self::On(_))
+    }
+
+    /// The two ways in which a member may listen on a machine that speaks so: without TLS, and with it where there is any.
+    pub(super) fn forms(&self) -> (Self, Option<Self>) {
+        match self.directory() {
+            None => (Self::Off, None),
+            Some(directory) => (
+                Self::Coming(directory.clone()),
+                Some(Self::On(directory.clone())),
+            ),
+        }
     }
 
     /// The scheme of the member's URLs.
@@ -83,9 +96,9 @@ impl MemberTls {
         Ok(options)
     }
 
-    /// What `etcdctl` is told beside the endpoints, with a space before each.
+    /// What `etcdctl` is told beside endpoints that have TLS, with a space before each.
     pub(super) fn for_etcdctl(&self) -> String {
-        let Self::On(directory) = self else {
+        let Some(directory) = self.directory() else {
             return String::new();
         };
         let path = |name: &str| directory.join(name).display().to_string();
@@ -133,13 +146,19 @@ impl MemberTls {
             .is_none_or(|it| Credentials::read(it).is_ok())
     }
 
-    /// What is needed to ask other members, and to answer those that ask; nothing where that is done in the clear.
-    pub(super) fn both_sides(&self) -> Result<Option<(Connector, Acceptor)>, EtcdStartError> {
-        let Self::On(directory) = self else {
+    /// What is needed to ask other members over TLS, and to answer those that ask; nothing where that is done in the clear.
+    pub(super) fn both_sides(
+        &self,
+    ) -> Result<Option<(EtcdTls, Connector, Acceptor)>, EtcdStartError> {
+        let (_, Some(secure)) = self.forms() else {
+            return Ok(None);
+        };
+        let (Some(client), Some(directory)) = (secure.client()?, self.directory()) else {
             return Ok(None);
         };
         let own = Credentials::read(directory).map_err(EtcdStartError::Credentials)?;
-        Ok(Some((Connector::of_machine(&own), Acceptor::new(&own))))
+        let connector = Connector::of_machine(&own);
+        Ok(Some((client, connector, Acceptor::new(&own))))
     }
 }
 

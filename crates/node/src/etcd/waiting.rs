@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::beginning::{Beginning, Heard, Other, Wait, decide};
-use super::others::Way;
+use super::others::{Asked, Secure, Way};
 use super::{EtcdStartError, Plan, others};
 use crate::lasting::{Lasting, Tell, span};
 
@@ -49,11 +49,14 @@ async fn ask(
     mut is_over: impl FnMut() -> bool,
     mut tell: impl FnMut(String),
 ) -> Result<Option<Beginning>, EtcdStartError> {
-    let greeting = others::greeting(plan.cluster, &plan.initial);
-    let (connector, acceptor) = plan.tls.both_sides()?.unzip();
+    let greeting = others::greeting(plan.cluster, &plan.wanted().initial);
+    let (secure, acceptor) = plan.tls.both_sides()?.map_or((None, None), |it| {
+        let (client, connector, acceptor) = it;
+        (Some(Secure { client, connector }), Some(acceptor))
+    });
     let way = Way {
-        client: plan.tls.client()?,
-        connector,
+        secure,
+        permits_plain: plan.permits_plain(),
     };
     let mut door = Door::new(plan.client, &greeting, acceptor);
     door.open().await?;
@@ -132,36 +135,41 @@ impl<'a> Door<'a> {
 /// What was heard in earlier rounds.
 struct Memory {
     since: Vec<Instant>,
-    data: Vec<Option<Vec<EtcdMember>>>,
+    /// What counts while one is silent.
+    before: Vec<Option<Heard>>,
 }
 
 impl Memory {
     fn new(others: usize) -> Self {
         Self {
             since: vec![Instant::now(); others],
-            data: vec![None; others],
+            before: vec![None; others],
         }
     }
 
     /// Puts what is known in the place of silence. Whether all that are silent have been for long.
     fn recall(&mut self, others: &mut [Other]) -> bool {
         let mut is_long = true;
-        let known = self.since.iter_mut().zip(&mut self.data);
-        for (other, (since, data)) in others.iter_mut().zip(known) {
+        let known = self.since.iter_mut().zip(&mut self.before);
+        for (other, (since, before)) in others.iter_mut().zip(known) {
             match &other.heard {
                 Heard::Silent => {
                     is_long &= since.elapsed() >= SILENCE_MIN;
-                    if let Some(members) = data {
-                        // Whether they still agree, nobody knows.
-                        other.heard = Heard::Leaderless(members.clone());
+                    if let Some(heard) = before {
+                        other.heard = heard.clone();
                     }
                     continue;
                 }
                 Heard::Agreed(members) | Heard::Leaderless(members) => {
                     let has_data = members.iter().any(EtcdMember::has_run);
-                    *data = has_data.then(|| members.clone());
+                    // Whether they still agree, nobody knows.
+                    *before = has_data.then(|| Heard::Leaderless(members.clone()));
                 }
-                Heard::Empty | Heard::OtherList => *data = None,
+                Heard::Empty | Heard::OtherList => *before = None,
+                // What it has, it was not asked: what it was heard to have, it has.
+                Heard::WithoutTls => {
+                    before.get_or_insert(Heard::WithoutTls);
+                }
             }
             *since = Instant::now();
         }
@@ -177,18 +185,24 @@ async fn round(plan: &Plan, greeting: &str, way: &Way) -> Vec<Other> {
         let (cluster, greeting) = (plan.cluster, greeting.to_owned());
         let way = way.clone();
         asked.spawn(async move {
-            let heard = others::ask(client, peer, cluster, &greeting, &way).await;
-            (place, heard)
+            let whom = Asked {
+                client,
+                peer,
+                cluster,
+                greeting: &greeting,
+            };
+            (place, others::ask(whom, &way).await)
         });
     }
-    let mut heard = vec![Heard::Silent; plan.others.len()];
+    let mut heard = vec![(Heard::Silent, false); plan.others.len()];
     for (place, one) in asked.join_all().await {
         heard[place] = one;
     }
     let others = plan.others.iter().zip(heard);
-    let others = others.map(|(other, heard)| Other {
+    let others = others.map(|(other, (heard, has_tls))| Other {
         name: other.name.clone(),
         client: other.client,
+        has_tls,
         heard,
     });
     others.collect()
@@ -219,6 +233,7 @@ mod tests {
         let mut others = [Other {
             name: "n1".to_owned(),
             client: ([192, 0, 2, 1], 2379).into(),
+            has_tls: false,
             heard,
         }];
         let is_long = memory.recall(&mut others);
@@ -238,8 +253,19 @@ mod tests {
         recalled(&mut memory, Heard::Agreed(members.clone()));
         let known = Heard::Leaderless(members);
         assert_eq!(recalled(&mut memory, Heard::Silent), (known, false));
+        // Without TLS it is there, and nobody knows with what.
+        let there = (Heard::WithoutTls, true);
+        assert_eq!(recalled(&mut memory, Heard::WithoutTls), there);
+        assert!(matches!(
+            recalled(&mut memory, Heard::Silent),
+            (Heard::Leaderless(_), false)
+        ));
         recalled(&mut memory, Heard::Empty);
         assert_eq!(recalled(&mut memory, Heard::Silent), silent);
+        // One that was there is there, with whatever it has.
+        recalled(&mut memory, Heard::WithoutTls);
+        assert_eq!(recalled(&mut memory, Heard::Silent).0, Heard::WithoutTls);
+        recalled(&mut memory, Heard::Empty);
         // An operator's word counts when the silence is no moment's.
         memory.since[0] -= SILENCE_MIN;
         assert_eq!(recalled(&mut memory, Heard::Silent), (Heard::Silent, true));
