@@ -18,6 +18,6 @@ export default defineConfig({
     chunkSizeWarningLimit: 1000,
   },
   // What hosts are set up with is beside the console, in `dist`.
-  server: { proxy: { '/api': api, '/metrics': api }, fs: { allow: ['..'] } },
+  server: { proxy: { '/api': api, '/metrics': api, '/docs': api }, fs: { allow: ['..'] } },
   test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'], css: false },
 });

@@ -1,4 +1,4 @@
-//! Makes a table of the built console's files, to be compiled in.
+//! Makes tables of the built console's files and of the book's pages, to be compiled in.
 //!
 //! The files are what `npm run build` leaves in `console/dist/web`, each with its compressed forms beside it.
 //! Where that is missing the table is empty: Rust alone is enough to build Holdfast. They are copied first, so that a
@@ -6,6 +6,9 @@
 //!
 //! It refuses to build the console itself: that takes Node and, the first time, the network, and a build script
 //! should need neither.
+
+#[path = "build/book.rs"]
+mod book;
 
 use std::env;
 use std::fmt::Write as _;
@@ -19,6 +22,10 @@ const FORMS: [&str; 2] = ["br", "gz"];
 fn main() -> io::Result<()> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    for source in ["build", "build.rs"] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    make_book(&manifest, &output)?;
     let dist = manifest.join("../../console/dist");
     // This directory is always there; the one below it is not, and what does not exist would be looked for, and
     // everything built anew, each time.
@@ -50,6 +57,28 @@ fn main() -> io::Result<()> {
     }
     table.push(']');
     fs::write(output.join("assets.rs"), table)
+}
+
+/// The table of the book's pages, and of the samples of `dist` that are in it.
+fn make_book(manifest: &Path, output: &Path) -> io::Result<()> {
+    let docs = manifest.join("../../docs");
+    for source in [docs.clone(), manifest.join("../../dist")] {
+        println!("cargo::rerun-if-changed={}", source.display());
+    }
+    let mut table = String::from("&[\n");
+    for (path, contents) in book::pages(&docs)? {
+        let hash = blake3::hash(&contents).to_hex();
+        let tag = &hash[..32];
+        let plain = output.join(tag);
+        fs::write(&plain, contents)?;
+        writeln!(
+            table,
+            "Asset {{ path: {path:?}, tag: {tag:?}, plain: include_bytes!({plain:?}), brotli: None, gzip: None }},",
+        )
+        .expect("a string takes everything");
+    }
+    table.push(']');
+    fs::write(output.join("book.rs"), table)
 }
 
 /// The compressed form of a file, if there is one, as a value in the table.

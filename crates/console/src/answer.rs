@@ -124,7 +124,8 @@ fn kind(path: &str) -> &'static str {
         Some("css") => "text/css; charset=utf-8",
         Some("svg") => "image/svg+xml",
         Some("woff2") => "font/woff2",
-        Some("txt") => "text/plain; charset=utf-8",
+        Some("json") => "application/json",
+        Some("txt" | "yml") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     }
 }

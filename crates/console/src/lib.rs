@@ -1,4 +1,4 @@
-//! The web console: its files, compiled in, and how a node serves them.
+//! The web console and the book: their files, compiled in, and how a node serves them.
 //!
 //! It refuses to know anything of the interface: what is under `/api` and `/metrics`, and whatever is no GET, goes
 //! to the router that it is put in front of.
@@ -6,7 +6,7 @@
 //! Invariants:
 //! - no answer to anything under `/api` or `/metrics` is the console's;
 //! - a file whose name says what is in it may be kept for ever, and every other one is asked for again each time;
-//! - a file of that kind that is not there is not answered with a page;
+//! - a file of that kind that is not there is not answered with a page, nor is a chapter;
 //! - the browser runs, and fetches, nothing that does not come from the node that served the page.
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,11 @@ const NOT_BUILT: &[Asset] = &[Asset {
     gzip: None,
 }];
 
+/// The book: its pages, and the files that they show. What they are made from is in `docs`.
+const BOOK: &[Asset] = include!(concat!(env!("OUT_DIR"), "/book.rs"));
+/// Where the book is.
+const BOOK_PLACE: &str = "/docs";
+
 /// The page that all others are views of.
 const INDEX: &str = "/index.html";
 /// Where the names say what is in the files.
@@ -54,7 +59,13 @@ pub fn with_console(router: Router) -> Router {
 
 async fn console_first(request: Request, next: Next) -> Response {
     let assets = if BUILT.is_empty() { NOT_BUILT } else { BUILT };
-    match choose(assets, request.method(), request.uri().path()) {
+    let (method, path) = (request.method(), request.uri().path());
+    let asset = if is_within(path, BOOK_PLACE) {
+        chapter(method, path)
+    } else {
+        choose(assets, method, path)
+    };
+    match asset {
         Some(asset) => answer::give(asset, request.headers()),
         None => next.run(request).await,
     }
@@ -75,6 +86,21 @@ fn choose<'a>(assets: &'a [Asset], method: &Method, path: &str) -> Option<&'a As
         None => find(INDEX),
         found => found,
     }
+}
+
+/// Which page or file of the book answers a request. Chapters have the names that texts give them, as in
+/// `docs/deployment.md`, too.
+fn chapter(method: &Method, path: &str) -> Option<&'static Asset> {
+    if *method != Method::GET && *method != Method::HEAD {
+        return None;
+    }
+    let rest = path.strip_prefix(BOOK_PLACE)?.trim_start_matches('/');
+    let name = match rest.strip_suffix(".md") {
+        Some(chapter) => format!("{BOOK_PLACE}/{chapter}.html"),
+        None if rest.is_empty() => format!("{BOOK_PLACE}{INDEX}"),
+        None => path.to_owned(),
+    };
+    BOOK.iter().find(|asset| asset.path == name)
 }
 
 /// Whether a path is a place, or below it.

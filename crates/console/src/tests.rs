@@ -11,7 +11,7 @@ use axum::{Router, body};
 use tower_service::Service as _;
 
 use super::answer::give;
-use super::{Asset, choose, with_console};
+use super::{Asset, BOOK, chapter, choose, with_console};
 
 const FILES: &[Asset] = &[
     Asset {
@@ -132,6 +132,86 @@ fn only_names_that_say_what_is_in_them_are_kept() {
     assert!(!policy.contains("unsafe"));
 }
 
+fn book_page(path: &str) -> String {
+    let asset = chapter(&Method::GET, path).expect(path);
+    String::from_utf8(asset.plain.to_vec()).unwrap()
+}
+
+/// What stands between this and the next quote, wherever it does.
+fn values<'a>(html: &'a str, attribute: &'a str) -> impl Iterator<Item = &'a str> {
+    let parts = html.split(attribute).skip(1);
+    parts.map(|rest| rest.split('"').next().unwrap())
+}
+
+#[test]
+fn every_document_is_a_page_of_the_book() {
+    let summary = include_str!("../../../docs/SUMMARY.md");
+    let chapters = summary.split("](").skip(1);
+    let mut count = 0;
+    for path in chapters.map(|rest| rest.split(')').next().unwrap()) {
+        // By the name that texts give it, which is a file of the sources.
+        let page = book_page(&format!("/docs/{path}"));
+        assert!(page.contains("<h1 id="), "{path}");
+        count += 1;
+    }
+    assert!(count > 50, "{count} chapters");
+    for contents in ["/docs", "/docs/"] {
+        let page = book_page(contents);
+        assert!(page.contains("href=\"/docs/decisions/0001-toolchain-and-crates.html\""));
+    }
+    assert!(chapter(&Method::GET, "/docs/nothing.html").is_none());
+    assert!(chapter(&Method::GET, "/docs/../Cargo.toml").is_none());
+    assert!(chapter(&Method::POST, "/docs/").is_none());
+}
+
+#[test]
+fn links_of_the_book_lead_to_pages_and_headings() {
+    for asset in BOOK.iter().filter(|asset| asset.path.ends_with(".html")) {
+        let page = std::str::from_utf8(asset.plain).unwrap();
+        let links = values(page, "href=\"").chain(values(page, "src=\""));
+        for link in links.filter(|link| !link.contains("://") && *link != "/") {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let mut parts: Vec<&str> = asset.path.split('/').collect();
+            parts.pop();
+            if file.starts_with('/') {
+                parts.clear();
+            }
+            for part in file.split('/') {
+                match part {
+                    ".." => drop(parts.pop()),
+                    name => parts.push(name),
+                }
+            }
+            let path = match file {
+                "" => asset.path.to_owned(),
+                _ => parts.join("/"),
+            };
+            let found = chapter(&Method::GET, &path);
+            let found = found.unwrap_or_else(|| panic!("{}: {link} leads nowhere", asset.path));
+            let text = String::from_utf8_lossy(found.plain);
+            assert!(
+                heading.is_empty() || text.contains(&format!("id=\"{heading}\"")),
+                "{}: {link} has no such heading",
+                asset.path
+            );
+        }
+    }
+}
+
+#[test]
+fn the_book_has_nothing_that_the_policy_of_pages_forbids() {
+    for asset in BOOK.iter().filter(|asset| asset.path.ends_with(".html")) {
+        let page = std::str::from_utf8(asset.plain).unwrap();
+        for forbidden in ["<script", "<style", " style=", " onclick="] {
+            assert!(!page.contains(forbidden), "{}: {forbidden}", asset.path);
+        }
+        // Nothing is left of how documents say that a file stands here.
+        assert!(!page.contains("{{#include"), "{}", asset.path);
+    }
+    let samples = book_page("/docs/reference/files.html");
+    assert!(samples.contains("ExecStart="), "{samples}");
+}
+
 #[tokio::test]
 async fn a_router_keeps_what_is_its_own() {
     let api = Router::new()
@@ -146,6 +226,13 @@ async fn a_router_keeps_what_is_its_own() {
     assert_eq!(ask("/api/v1/nothing").await.status(), StatusCode::NOT_FOUND);
     assert_eq!(
         ask("/assets/nothing.js").await.status(),
+        StatusCode::NOT_FOUND
+    );
+    let chapter = ask("/docs/deployment.md").await;
+    assert_eq!(chapter.status(), StatusCode::OK);
+    assert!(chapter.headers().contains_key(CONTENT_SECURITY_POLICY));
+    assert_eq!(
+        ask("/docs/nothing.html").await.status(),
         StatusCode::NOT_FOUND
     );
     // Built or not, there is a page.

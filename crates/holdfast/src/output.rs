@@ -86,7 +86,16 @@ impl Output {
                 error: failure.problem(),
             }));
         }
-        self.talk(&format!("error: {failure}"));
+        let text = failure.to_string();
+        self.talk(&format!("error: {text}"));
+        self.talk_of_chapters(&text);
+    }
+
+    /// Says where the chapters are that a text names, if it names one: not everybody has the sources.
+    pub(crate) fn talk_of_chapters(self, text: &str) {
+        if names_chapters(text) {
+            self.talk(CHAPTERS);
+        }
     }
 
     /// Something that people should know meanwhile.
@@ -95,6 +104,17 @@ impl Output {
         // Without a terminal there is nobody to talk to.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+/// Where chapters are.
+const CHAPTERS: &str = "\ndocs/... is below the address of each node's API, as in https://192.0.2.1:7461/docs/deployment.md, and in \
+                        /usr/share/doc/holdfast where the package is installed";
+
+/// Whether a text names a chapter of the book, as in `docs/deployment.md`.
+fn names_chapters(text: &str) -> bool {
+    let named = text.split("docs/").skip(1);
+    let mut names = named.map(|rest| rest.split_once(".md").map_or("", |(name, _)| name));
+    names.any(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 fn to_json(document: &impl Serialize) -> String {
@@ -177,6 +197,14 @@ mod tests {
             table(["node", "state"], &rows),
             "node    state\nn1      up\nlonger\n"
         );
+    }
+
+    #[test]
+    fn chapters_are_known_by_their_names() {
+        assert!(names_chapters("\"Backup\" in docs/deployment.md."));
+        assert!(names_chapters("(docs/reference/findings.md)"));
+        assert!(!names_chapters("its docs/ are not there, and a.md is"));
+        assert!(!names_chapters("no luck"));
     }
 
     #[test]
