@@ -2,7 +2,7 @@ import { Button, NativeSelect, PasswordInput, Textarea, TextInput } from '@manti
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask, client } from '../api/client';
+import { ask, client, Problem } from '../api/client';
 import { receiversQuery, useChange } from '../api/queries';
 import type { MailSecurity, Receiver, ReceiverPut } from '../api/types';
 import { Empty, Panel, Shown, Standing } from '../parts/basic';
@@ -86,6 +86,9 @@ export function Receivers() {
   const [dialog, open, close] = useDialog<Order>();
   const [chosen, setChosen] = useState<Receiver | null>(null);
   const [testing, setTesting] = useState<Receiver | null>(null);
+  /** As it is on record now: somebody else may have changed it while a dialog was open. */
+  const latest = (one: Receiver | null) =>
+    query.data?.receivers.find((other) => other.name === one?.name);
   const add = (
     <Button
       variant="default"
@@ -123,8 +126,12 @@ export function Receivers() {
           />
         )}
       </Shown>
-      {dialog === 'put' ? <PutDialog present={chosen} onClose={close} /> : null}
-      {dialog === 'remove' && chosen ? <RemoveDialog receiver={chosen} onClose={close} /> : null}
+      {dialog === 'put' ? (
+        <PutDialog present={chosen} latest={latest(chosen)} onClose={close} />
+      ) : null}
+      {dialog === 'remove' && chosen ? (
+        <RemoveDialog receiver={latest(chosen) ?? chosen} onClose={close} />
+      ) : null}
       {testing ? <TestDialog receiver={testing} onClose={() => setTesting(null)} /> : null}
     </Panel>
   );
@@ -174,7 +181,7 @@ function RemoveDialog({ receiver, onClose }: { receiver: Receiver; onClose: () =
       onDo={() => remove.mutate(undefined, { onSuccess: onClose })}
     >
       <p>
-        <strong>{receiver.name}</strong> is told of alarms no more.
+        <strong>{receiver.name}</strong> ({where(receiver)}) is told of alarms no more.
       </p>
     </Dialog>
   );
@@ -236,7 +243,22 @@ export function receiverOf(it: Typed): ReceiverPut {
   };
 }
 
-function PutDialog({ present, onClose }: { present: Receiver | null; onClose: () => void }) {
+/** Whether an order was refused because somebody else had changed it first. */
+function isOutdated(error: unknown): boolean {
+  return error instanceof Problem && error.status === 412;
+}
+
+export function PutDialog({
+  present: opened,
+  latest,
+  onClose,
+}: {
+  present: Receiver | null;
+  /** The same as it is on record now. */
+  latest: Receiver | undefined;
+  onClose: () => void;
+}) {
+  const [present, setPresent] = useState(opened);
   const [it, setIt] = useState(() => typed(present));
   const path = { name: it.name.trim() };
   const put = useChange((body: ReceiverPut) =>
@@ -278,6 +300,22 @@ function PutDialog({ present, onClose }: { present: Receiver | null; onClose: ()
         })
       }
     >
+      {isOutdated(put.error) && latest ? (
+        <p>
+          Somebody else has changed it since you opened this.{' '}
+          <Button
+            variant="default"
+            size="compact-sm"
+            onClick={() => {
+              setPresent(latest);
+              setIt(typed(latest));
+              put.reset();
+            }}
+          >
+            Show what is on record now
+          </Button>
+        </p>
+      ) : null}
       {present ? null : text('name', 'Name', { 'data-autofocus': true, placeholder: 'ops' })}
       {present ? null : (
         <NativeSelect
