@@ -4,6 +4,7 @@ import {
   IconBell,
   IconDatabase,
   IconDevicesPc,
+  IconHelp,
   IconHistory,
   IconHourglass,
   IconMoon,
@@ -35,6 +36,7 @@ import { Empty, Failure, Sign, Waiting } from './parts/basic';
 import { Lost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
+import { helpFor } from './text/help';
 import { returnToPlace } from './text/login';
 import { healthSentence } from './text/words';
 
@@ -103,7 +105,10 @@ function Shell({ who }: { who: Identity | undefined }) {
         {who ? <Account who={who} /> : null}
         <div className="side-foot">
           <Pulse />
-          <Scheme />
+          <span className="side-tools">
+            <Help path={path} />
+            <Scheme />
+          </span>
         </div>
       </header>
       <main id="page" className="page">
@@ -167,6 +172,24 @@ function Pulse() {
       <Sign tone={tone} size={15} />
       <span>{data.status.health}</span>
     </Link>
+  );
+}
+
+/** What the book says of this page; every node serves it. */
+function Help({ path }: { path: string }) {
+  return (
+    <ActionIcon
+      component="a"
+      href={helpFor(split(path))}
+      target="_blank"
+      rel="noreferrer"
+      variant="subtle"
+      color="gray"
+      aria-label="Help: the book, about this page"
+      title="Help: the book, about this page"
+    >
+      <IconHelp size={16} />
+    </ActionIcon>
   );
 }
 

@@ -7,6 +7,7 @@ import type { Alarm, AlarmKind, AlarmKindChange } from '../api/types';
 import { Empty, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Events } from '../parts/events';
+import { Prose } from '../parts/prose';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
@@ -28,10 +29,14 @@ function What({ alarm }: { alarm: Alarm }) {
         <span className="unseen">{alarm.severity}: </span>
         {alarm.title}
       </summary>
-      <p>{alarm.detail}.</p>
-      <p>{alarm.meaning}</p>
       <p>
-        <strong>What to do:</strong> {alarm.action}
+        <Prose text={alarm.detail} alone />.
+      </p>
+      <p>
+        <Prose text={alarm.meaning} />
+      </p>
+      <p>
+        <strong>What to do:</strong> <Prose text={alarm.action} />
       </p>
     </details>
   );
@@ -114,8 +119,9 @@ export function AlarmsPage() {
     <>
       <PageHead title="Alarms and events" />
       <p className="page-lead">
-        An alarm is raised when something is wrong for long enough to be told to somebody, and is
-        over by itself.
+        An alarm is raised when something is wrong for long enough to be told to somebody. It is
+        over by itself when that has been well for as long, and is raised still until then: how long
+        that is for each kind is said below.
       </p>
       <Shown query={query} what="the alarms">
         {({ alarms }) => {
@@ -313,7 +319,9 @@ function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void })
       onClose={onClose}
       onDo={() => save.mutate({ ...values, hold_seconds: seconds, off }, done)}
     >
-      <p>{kind.meaning}</p>
+      <p>
+        <Prose text={kind.meaning} />
+      </p>
       {kind.unit === 'state' ? null : (
         <>
           <TextInput

@@ -7,8 +7,9 @@ import { devicesQuery, useChange } from '../api/queries';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
+import { Left } from '../parts/left';
 import { say } from '../parts/say';
-import { bytes, bytesPerSecond, percent, span } from '../text/units';
+import { bytes, bytesPerSecond, percent } from '../text/units';
 import { DEVICE_STATES, TIERS } from '../text/words';
 
 type Kind = 'add' | 'drain' | 'resume' | 'remove' | 'replace';
@@ -144,7 +145,7 @@ function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => 
           {bytes(device.used_bytes)}{' '}
           {device.state === 'draining' ? 'left' : device.is_absent ? 'lacking' : 'used'}
           {device.bytes_per_second ? `, ${bytesPerSecond(device.bytes_per_second)} going` : ''}
-          {device.seconds_left == null ? '' : `, ${span(device.seconds_left)} left`}
+          <Left seconds={device.seconds_left} />
         </span>
         <span>
           {percent(device.used_bytes, device.bytes)} of {bytes(device.bytes)}

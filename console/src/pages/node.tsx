@@ -7,6 +7,7 @@ import { FindingDetails } from '../parts/attention';
 import { Explained, Failure, PageHead, Panel, Sign, Standing, Tag, Waiting } from '../parts/basic';
 import { HistoryCharts } from '../parts/chart';
 import { useDialog } from '../parts/dialog';
+import { Prose } from '../parts/prose';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { bytes, count, percent, plural } from '../text/units';
@@ -153,7 +154,7 @@ function Findings({ name }: { name: string }) {
             tone={finding.health === 'unavailable' ? 'bad' : finding.health ? 'warn' : 'calm'}
           />
           <div>
-            {finding.what}
+            <Prose text={finding.what} alone />
             <FindingDetails finding={finding} />
           </div>
         </li>

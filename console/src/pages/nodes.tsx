@@ -2,10 +2,11 @@ import { useQuery } from '@tanstack/react-query';
 import { nodesQuery } from '../api/queries';
 import type { Node } from '../api/types';
 import { Empty, Explained, PageHead, Panel, Shown, Standing } from '../parts/basic';
+import { Left } from '../parts/left';
 import { NodeMap } from '../parts/nodemap';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
-import { bytes, bytesPerSecond, count, span } from '../text/units';
+import { bytes, bytesPerSecond, count } from '../text/units';
 import { nodeState } from '../text/words';
 
 const COLUMNS: Column<Node>[] = [
@@ -97,7 +98,7 @@ export function ToCopy({ node }: { node: Node }) {
       <Explained tip="What has to go from it, or to be rebuilt elsewhere in its place.">
         {bytes(move.bytes)} away
         {move.bytes_per_second ? ` at ${bytesPerSecond(move.bytes_per_second)}` : ''}
-        {move.seconds_left == null ? '' : `, ${span(move.seconds_left)}`}
+        <Left seconds={move.seconds_left} />
       </Explained>
     );
   }
@@ -106,7 +107,7 @@ export function ToCopy({ node }: { node: Node }) {
       <Explained tip="What its own replicas have to be brought.">
         {bytes(receive.bytes)} to it
         {receive.bytes_per_second > 0 ? ` at ${bytesPerSecond(receive.bytes_per_second)}` : ''}
-        {receive.seconds_left == null ? '' : `, ${span(receive.seconds_left)}`}
+        <Left seconds={receive.seconds_left} />
       </Explained>
     );
   }

@@ -4,7 +4,9 @@ import type { HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
 import { HistoryCharts, present } from '../parts/chart';
+import { useSteady } from '../parts/left';
 import { NodeStrip } from '../parts/nodemap';
+import { Prose } from '../parts/prose';
 import { useTitle } from '../router';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
 import {
@@ -53,7 +55,8 @@ function Headline({ status }: { status: Status }) {
   const { tone, text } = healthSentence(status);
   const history = useQuery(historyQuery(CLUSTER, PRESENT_SECONDS));
   const point = present(history.data);
-  const until = status.protection ? untilProtected(status.protection) : null;
+  const left = useSteady(status.protection?.work.seconds_left);
+  const until = status.protection ? untilProtected(status.protection, left) : null;
   return (
     <div className={`headline headline-${tone}`}>
       <h1>
@@ -61,7 +64,9 @@ function Headline({ status }: { status: Status }) {
         <span>{text}</span>
       </h1>
       {until && until.waits.length > 0 ? (
-        <p className="headline-waits">Waits for {until.waits.join('; and for ')}.</p>
+        <p className="headline-waits">
+          Waits for <Prose text={until.waits.join('; and for ')} />.
+        </p>
       ) : null}
       <div className="figures">
         {until ? (
@@ -169,7 +174,7 @@ function Capacity({ status }: { status: Status }) {
   return (
     <Panel title="Capacity">
       <div className="capacity-line">
-        <Explained tip="Pages that are taken, or promised to writes under way, on all nodes that take data. Each copy counts.">
+        <Explained tip="Pages that are taken, or promised to writes under way, on all nodes that take data. Each copy counts, so this is more than what the volumes say of themselves.">
           <b>{bytes(pool.used_bytes)}</b> used
         </Explained>
         <span>
@@ -211,7 +216,7 @@ function Tiers({ tiers }: { tiers: TierRoom[] }) {
           <li key={tier}>
             <span>
               <Explained
-                tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data.`}
+                tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data. What is set aside for writes under way is on no device yet: it counts above, and not here.`}
                 className="strip-name"
               >
                 {TIERS[tier]}

@@ -29,7 +29,9 @@ test('only what is another value is sent', () => {
 
 test('a value that is shown rounded is not changed by being looked at', () => {
   const odd = { ...now, scrub_rate: 100_000_000 };
-  expect(changed(odd, { scrub_rate: '95.4 MiB/s' }, null)).toEqual({});
+  for (const shown of ['95.4 MiB/s', '95.4\u00a0MiB/s']) {
+    expect(changed(odd, { scrub_rate: shown }, null)).toEqual({});
+  }
 });
 
 test('what is not understood is not sent', () => {

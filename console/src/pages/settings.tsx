@@ -71,13 +71,19 @@ export function changed(
   const change: SettingsChange = {};
   for (const field of FIELDS) {
     const text = typed[field.key];
-    if (text === undefined || text.trim() === field.write(now[field.key])) continue;
+    if (text === undefined || isSame(text, field.write(now[field.key]))) continue;
     const value = field.read(text);
     if (value === null) return null;
     if (value !== now[field.key]) change[field.key] = value;
   }
   if (rebalance !== null && rebalance !== now.rebalance) change.rebalance = rebalance;
   return change;
+}
+
+/** Whether two texts are one but for which spaces they have: a unit that is typed has another than one that is shown. */
+function isSame(one: string, other: string): boolean {
+  const plain = (text: string) => text.trim().replace(/\s+/g, ' ');
+  return plain(one) === plain(other);
 }
 
 export function SettingsPage() {

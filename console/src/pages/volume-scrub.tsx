@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { settingsQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Bar, Empty, Panel, Sign } from '../parts/basic';
+import { Left } from '../parts/left';
 import { bytes, bytesPerSecond, moment, percent, span } from '../text/units';
 
 type Findings = NonNullable<NonNullable<Volume['scrub']>['last']>['findings'];
@@ -32,7 +33,7 @@ export function ScrubPanel({ volume }: { volume: Volume }) {
             {running.slices_done} of {volume.slices.length} slices, {bytes(running.bytes_left ?? 0)}{' '}
             left
             {running.bytes_per_second ? ` at ${bytesPerSecond(running.bytes_per_second)}` : ''}
-            {running.seconds_left == null ? '' : `, ${span(running.seconds_left)}`}.
+            <Left seconds={running.seconds_left} />.
           </p>
           <FindingList findings={running.findings} />
         </>

@@ -18,10 +18,12 @@ import {
 } from '../parts/basic';
 import { HistoryCharts } from '../parts/chart';
 import { useDialog } from '../parts/dialog';
+import { Left } from '../parts/left';
+import { Prose } from '../parts/prose';
 import { SliceMap } from '../parts/slicemap';
 import { StallTable } from '../parts/stalls';
 import { address, Link, navigate, useTitle } from '../router';
-import { bytes, bytesPerSecond, percent, plural, span } from '../text/units';
+import { bytes, bytesPerSecond, percent, plural } from '../text/units';
 import { POLICIES } from '../text/words';
 import { AccessPanel } from './volume-access';
 import { DeleteDialog, GrowDialog, ScrubDialog } from './volume-changes';
@@ -151,7 +153,7 @@ function Facts({ volume }: { volume: Volume }) {
       <Explained tip="What hosts see.">
         <b>{bytes(volume.bytes)}</b>
       </Explained>
-      <Explained tip="Pages that have been written, once whatever the copies.">
+      <Explained tip="Pages of 256 KiB that hold something that was written, each counted once. In the pool, and in what nodes and tiers use, each of its copies counts, and so does room that is set aside for writes under way.">
         {volume.used_bytes == null
           ? 'used: no node knows'
           : `${bytes(volume.used_bytes)} used (${percent(volume.used_bytes, volume.bytes)})`}
@@ -172,7 +174,7 @@ function Facts({ volume }: { volume: Volume }) {
       {work && work.replicas > 0 ? (
         <Explained tip="What copies of it lack still, and how fast that becomes less.">
           {bytes(work.bytes)} to copy, {bytesPerSecond(work.bytes_per_second)}
-          {work.seconds_left == null ? '' : `, ${span(work.seconds_left)} left`}
+          <Left seconds={work.seconds_left} />
         </Explained>
       ) : null}
       {bytes_moved > 0 ? (
@@ -198,7 +200,7 @@ function Findings({ name }: { name: string }) {
             tone={finding.health === 'unavailable' ? 'bad' : finding.health ? 'warn' : 'calm'}
           />
           <div>
-            {finding.what}
+            <Prose text={finding.what} alone />
             {finding.indexes ? (
               <span className="dim">
                 {' '}

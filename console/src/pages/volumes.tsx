@@ -58,7 +58,7 @@ const COLUMNS: Column<Row>[] = [
   {
     id: 'used',
     head: 'Used',
-    tip: 'Pages that have been written, once whatever the copies',
+    tip: 'Pages of 256 KiB that hold something that was written, each counted once; in the pool each copy of them counts',
     numeric: true,
     by: (volume) => volume.used_bytes ?? -1,
     cell: (volume) => {

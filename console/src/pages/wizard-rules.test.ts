@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Draft, faults } from './wizard-rules';
+import { type Draft, faults, lunOf, targetOf } from './wizard-rules';
 
 const good: Draft = {
   name: 'sql-data',
@@ -35,4 +35,15 @@ test('what the API would refuse is refused where it is typed', () => {
   expect(
     faults({ ...good, target: 'iqn.2026-11.com.example:db', lun: '256' }, []).lun,
   ).toBeDefined();
+});
+
+test('it is said which target and LUN hosts will see', () => {
+  expect([targetOf(good), lunOf(good)]).toEqual(['iqn.2026-11.io.holdfast:sql-data', '0']);
+  const shared = { target: ' iqn.2026-11.com.example:db ', lun: '3' };
+  expect([targetOf({ ...good, ...shared }), lunOf(shared)]).toEqual([
+    'iqn.2026-11.com.example:db',
+    '3',
+  ]);
+  // Without a target of several volumes there is no number to choose.
+  expect(lunOf({ target: '', lun: '3' })).toBe('0');
 });

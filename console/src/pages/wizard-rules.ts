@@ -44,6 +44,19 @@ export function nameFault(name: string): string | undefined {
   return NAME.test(name) ? undefined : `${name.length} characters; 63 at most`;
 }
 
+/** What a target of a volume's own is called, before the volume's name. */
+const TARGET_PREFIX = 'iqn.2026-11.io.holdfast:';
+
+/** The target that hosts will see. */
+export function targetOf(draft: Pick<Draft, 'name' | 'target'>): string {
+  return draft.target.trim() || `${TARGET_PREFIX}${draft.name}`;
+}
+
+/** The volume's number there. */
+export function lunOf(draft: Pick<Draft, 'target' | 'lun'>): string {
+  return (draft.target.trim() && draft.lun.trim()) || '0';
+}
+
 /** What is wrong with it so far. The API has the last word. */
 export function faults(
   draft: Draft,

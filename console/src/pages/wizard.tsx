@@ -5,13 +5,13 @@ import { allowAll } from '../api/access';
 import { ask, client } from '../api/client';
 import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } from '../api/queries';
 import type { Policy } from '../api/types';
-import { AttachRecipes } from '../parts/attach';
+import { AttachRecipes, portalsOf } from '../parts/attach';
 import { Failure, PageHead, Panel } from '../parts/basic';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
 import { bytes, parseBytes, percent } from '../text/units';
 import { POLICIES, policyObstacle } from '../text/words';
-import { type Draft, faults, initiatorFault } from './wizard-rules';
+import { type Draft, faults, initiatorFault, lunOf, targetOf } from './wizard-rules';
 
 const STEPS = ['Name and size', 'Protection', 'Hosts', 'Check'] as const;
 
@@ -260,6 +260,7 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
 }
 
 function CheckStep({ draft }: { draft: Draft }) {
+  const portals = portalsOf(useQuery(nodesQuery).data?.nodes ?? []);
   const size = parseBytes(draft.size) ?? 0;
   const words = POLICIES[draft.policy];
   return (
@@ -276,14 +277,12 @@ function CheckStep({ draft }: { draft: Draft }) {
       <dd>{bytes(size * words.copies)}</dd>
       <dt>For</dt>
       <dd>{draft.everybody ? 'every host that reaches a portal' : draft.initiators.join(', ')}</dd>
-      {draft.target.trim() ? (
-        <>
-          <dt>Target, LUN</dt>
-          <dd className="mono">
-            {draft.target.trim()} {draft.lun.trim() || '0'}
-          </dd>
-        </>
-      ) : null}
+      <dt>Target</dt>
+      <dd className="mono">{targetOf(draft)}</dd>
+      <dt>LUN</dt>
+      <dd className="mono">{lunOf(draft)}</dd>
+      <dt>Portals</dt>
+      <dd className="mono">{portals.length === 0 ? '–' : portals.join('  ')}</dd>
     </dl>
   );
 }

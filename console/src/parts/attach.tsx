@@ -1,14 +1,20 @@
 import { Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { nodesQuery, volumesQuery } from '../api/queries';
+import type { Node } from '../api/types';
 import { recipes } from '../text/attach';
 import { Commands, Shown, Waiting } from './basic';
+
+/** Where hosts reach a volume: any node that belongs to the cluster takes any command. */
+export function portalsOf(nodes: Node[]): string[] {
+  return nodes.filter((node) => node.standing !== 'waiting').map((node) => node.portal);
+}
 
 /** How hosts get at a volume, with its names and addresses put in. */
 export function AttachRecipes({ name }: { name: string }) {
   const volumes = useQuery(volumesQuery);
   const nodes = useQuery(nodesQuery).data?.nodes ?? [];
-  const portals = nodes.filter((node) => node.standing !== 'waiting').map((node) => node.portal);
+  const portals = portalsOf(nodes);
   return (
     <Shown query={volumes} what="the volumes">
       {({ volumes }) => {

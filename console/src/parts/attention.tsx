@@ -1,8 +1,10 @@
 import type { Explanation, Finding, Status } from '../api/types';
 import { address, Link } from '../router';
-import { bytes, bytesPerSecond, span } from '../text/units';
+import { bytes, bytesPerSecond } from '../text/units';
 import { waitSentence } from '../text/words';
 import { Commands, Empty, Sign } from './basic';
+import { Left } from './left';
+import { Prose } from './prose';
 
 type About = { key: string; title: string; to: string; findings: Finding[] };
 
@@ -37,7 +39,7 @@ export function Attention({ explanation, status }: { explanation: Explanation; s
         <li key={`${alert.subject} ${alert.detail}`}>
           <Sign tone={alert.severity === 'error' ? 'bad' : 'warn'} />
           <div>
-            <strong>{alert.subject}</strong>: {alert.detail}
+            <strong>{alert.subject}</strong>: <Prose text={alert.detail} />
           </div>
         </li>
       ))}
@@ -49,7 +51,7 @@ export function Attention({ explanation, status }: { explanation: Explanation; s
               <Link to={about.to} className="attention-about">
                 {about.title}
               </Link>
-              : {finding.what}
+              : <Prose text={finding.what} />
               <FindingDetails finding={finding} />
             </div>
           </li>
@@ -70,13 +72,15 @@ export function FindingDetails({ finding }: { finding: Finding }) {
   return (
     <div className="finding">
       {finding.waits_for.map((wait) => (
-        <div key={wait.what}>Waits for {waitSentence(wait)}.</div>
+        <div key={wait.what}>
+          Waits for <Prose text={waitSentence(wait)} />.
+        </div>
       ))}
       {work && work.bytes > 0 ? (
         <div>
           {bytes(work.bytes)} left
           {work.bytes_per_second > 0 ? ` at ${bytesPerSecond(work.bytes_per_second)}` : ''}
-          {work.seconds_left == null ? '' : `, ${span(work.seconds_left)}`}.
+          <Left seconds={work.seconds_left} />.
         </div>
       ) : null}
       {finding.remedies.length > 0 ? (
@@ -85,7 +89,7 @@ export function FindingDetails({ finding }: { finding: Finding }) {
           <ul>
             {finding.remedies.map((remedy) => (
               <li key={remedy.what}>
-                {remedy.what}
+                <Prose text={remedy.what} alone />
                 {remedy.command ? (
                   <Commands label={`Command: ${remedy.what}`} text={remedy.command} />
                 ) : null}

@@ -12,6 +12,7 @@ import { told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
 import { plural } from '../text/units';
 import { HEALTH, type Tone } from '../text/words';
+import { Prose } from './prose';
 
 /** A sign for each tone, so that nobody depends on seeing colours. */
 export function Sign({ tone, size = 16 }: { tone: Tone; size?: number }) {
@@ -145,8 +146,14 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
       <Sign tone="bad" size={18} />
       <div>
         <div className="failure-title">{title}</div>
-        <div>{detail}</div>
-        {hint ? <div className="failure-hint">What helps: {hint}</div> : null}
+        <div>
+          <Prose text={detail} />
+        </div>
+        {hint ? (
+          <div className="failure-hint">
+            What helps: <Prose text={hint} />
+          </div>
+        ) : null}
         {retry ? (
           <Button variant="default" mt="xs" onClick={retry}>
             Try again

@@ -12,10 +12,11 @@ test('what an alarm is about has a page if it is a node or a volume', () => {
 
 test('limits are told with their unit and read as numbers', () => {
   const kind = { unit: 'percent' } as AlarmKind;
-  expect(limitOf(kind, 85)).toBe('85 %');
+  expect(limitOf(kind, 85)).toBe('85\u00a0%');
   expect(limit(kind, 85)).toBe('85');
   expect(limitOf({ unit: 'state' } as AlarmKind, 1)).toBe('if it is so');
   expect(clearOf({ unit: 'state' } as AlarmKind)).toBe('if it is not');
   expect(readLimit(' 85 ')).toBe(85);
-  for (const wrong of ['', '-1', '8.5', '85 %', '9999999999']) expect(readLimit(wrong)).toBeNull();
+  for (const wrong of ['', '-1', '8.5', '85\u00a0%', '9999999999'])
+    expect(readLimit(wrong)).toBeNull();
 });

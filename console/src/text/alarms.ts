@@ -26,7 +26,7 @@ export function clearOf(kind: AlarmKind): string {
 
 /** A limit in words. */
 export function limitOf(kind: AlarmKind, value: number): string {
-  return kind.unit === 'state' ? 'if it is so' : `${value} ${UNITS[kind.unit] ?? ''}`.trim();
+  return kind.unit === 'state' ? 'if it is so' : `${value}\u00a0${UNITS[kind.unit] ?? ''}`.trim();
 }
 
 /** What was typed as a limit; null if it is none. */

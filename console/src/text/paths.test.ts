@@ -15,9 +15,9 @@ test('what was agreed on is called as the standard calls it', () => {
   expect(Object.fromEntries(negotiated({ parameters }))).toEqual({
     HeaderDigest: 'CRC32C',
     DataDigest: 'None',
-    MaxBurstLength: '1 MiB',
-    FirstBurstLength: '64 KiB',
-    MaxRecvDataSegmentLength: '8 KiB',
+    MaxBurstLength: '1\u00a0MiB',
+    FirstBurstLength: '64\u00a0KiB',
+    MaxRecvDataSegmentLength: '8\u00a0KiB',
     InitialR2T: 'No',
     ImmediateData: 'Yes',
   });

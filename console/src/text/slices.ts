@@ -1,5 +1,5 @@
 import type { Slice } from '../api/types';
-import { bytes, plural } from './units';
+import { bytes } from './units';
 
 /** What a node is to a slice. */
 export type Part =
@@ -39,7 +39,7 @@ export function partWords(part: Part, slice: Slice, node: string): string {
     case 'in-sync':
       return 'in sync';
     case 'joining':
-      return `is being brought up to date, ${Math.floor(part.done * 100)} %`;
+      return `is being brought up to date, ${Math.floor(part.done * 100)}\u00a0%`;
     case 'absent': {
       const lacking = slice.absent?.find((replica) => replica.node === node)?.bytes_lacking;
       return lacking == null ? 'lacks what has changed' : `lacks ${bytes(lacking)}`;
@@ -54,8 +54,13 @@ export function slicesSentence(slices: Slice[]): string {
   const whole = slices.filter(isWhole).length;
   const unserved = slices.filter((slice) => slice.served === false).length;
   const joining = slices.filter((slice) => slice.joining.length > 0).length;
-  const all = slices.length === 1 ? 'The slice has' : `All ${slices.length} slices have`;
-  const some = `${whole} of ${plural(slices.length, 'slice')} ${whole === 1 ? 'has' : 'have'}`;
+  if (slices.length === 1) {
+    if (whole === 1) return 'The slice has every copy.';
+    const lacks = joining > 0 ? 'is being brought up to date' : 'lacks a copy';
+    return `The slice ${unserved > 0 ? `is not served, and ${lacks}` : lacks}.`;
+  }
+  const some = `${whole} of ${slices.length} slices ${whole === 1 ? 'has' : 'have'}`;
+  const all = `All ${slices.length} slices have`;
   const parts = [`${whole === slices.length ? all : some} every copy`];
   if (joining > 0)
     parts.push(`${joining} ${joining === 1 ? 'is' : 'are'} being brought up to date`);

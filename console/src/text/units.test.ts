@@ -12,40 +12,40 @@ import {
 } from './units';
 
 test('bytes have three digits that matter, and never 1024 of a unit', () => {
-  expect(bytes(0)).toBe('0 B');
-  expect(bytes(4096)).toBe('4 KiB');
-  expect(bytes(1536 * 1024)).toBe('1.5 MiB');
-  expect(bytes(1024 ** 3 - 1)).toBe('1 GiB');
-  expect(bytes(16_041_115_648)).toBe('14.9 GiB');
-  expect(bytes(100 * 1024 ** 3)).toBe('100 GiB');
+  expect(bytes(0)).toBe('0\u00a0B');
+  expect(bytes(4096)).toBe('4\u00a0KiB');
+  expect(bytes(1536 * 1024)).toBe('1.5\u00a0MiB');
+  expect(bytes(1024 ** 3 - 1)).toBe('1\u00a0GiB');
+  expect(bytes(16_041_115_648)).toBe('14.9\u00a0GiB');
+  expect(bytes(100 * 1024 ** 3)).toBe('100\u00a0GiB');
 });
 
 test('a part of a whole is never said to be nothing or all', () => {
-  expect(percent(0, 10)).toBe('0 %');
-  expect(percent(1, 1_000_000)).toBe('< 0.1 %');
-  expect(percent(999_999, 1_000_000)).toBe('> 99.9 %');
-  expect(percent(10, 10)).toBe('100 %');
-  expect(percent(1, 0)).toBe('0 %');
+  expect(percent(0, 10)).toBe('0\u00a0%');
+  expect(percent(1, 1_000_000)).toBe('<\u00a00.1\u00a0%');
+  expect(percent(999_999, 1_000_000)).toBe('>\u00a099.9\u00a0%');
+  expect(percent(10, 10)).toBe('100\u00a0%');
+  expect(percent(1, 0)).toBe('0\u00a0%');
 });
 
 test('time spans go by their largest part', () => {
-  expect(span(0.4)).toBe('0 s');
-  expect(span(119)).toBe('119 s');
-  expect(span(600)).toBe('10 min');
-  expect(span(3 * 3600 + 1200)).toBe('3 h 20 min');
-  expect(span(2 * 86_400 + 4 * 3600)).toBe('2 d 4 h');
-  expect(milliseconds(350)).toBe('350 ms');
-  expect(milliseconds(1250)).toBe('1.25 s');
+  expect(span(0.4)).toBe('0\u00a0s');
+  expect(span(119)).toBe('119\u00a0s');
+  expect(span(600)).toBe('10\u00a0min');
+  expect(span(3 * 3600 + 1200)).toBe('3\u00a0h 20\u00a0min');
+  expect(span(2 * 86_400 + 4 * 3600)).toBe('2\u00a0d 4\u00a0h');
+  expect(milliseconds(350)).toBe('350\u00a0ms');
+  expect(milliseconds(1250)).toBe('1.25\u00a0s');
 });
 
 test('counts and latencies change their unit where the next one reads better', () => {
   expect(count(950)).toBe('950');
-  expect(count(999.7)).toBe('1 k');
-  expect(count(12_345)).toBe('12.3 k');
+  expect(count(999.7)).toBe('1\u00a0k');
+  expect(count(12_345)).toBe('12.3\u00a0k');
   expect(latency(0)).toBe('at once');
-  expect(latency(87)).toBe('87 µs');
-  expect(latency(1200)).toBe('1.2 ms');
-  expect(latency(2_000_000)).toBe('2 s');
+  expect(latency(87)).toBe('87\u00a0µs');
+  expect(latency(1200)).toBe('1.2\u00a0ms');
+  expect(latency(2_000_000)).toBe('2\u00a0s');
 });
 
 test('sizes are typed as one likes', () => {
@@ -53,7 +53,7 @@ test('sizes are typed as one likes', () => {
   expect(parseBytes(' 1.5 t ')).toBe(1.5 * 1024 ** 4);
   expect(parseBytes('10')).toBe(10 * 1024 ** 3);
   expect(parseBytes('4096 b')).toBe(4096);
-  for (const text of ['', '-1', '1 x', 'GiB', '1,5 GiB', '9999999999 PiB']) {
+  for (const text of ['', '-1', '1 x', 'GiB', '1,5\u00a0GiB', '9999999999\u00a0PiB']) {
     expect(parseBytes(text)).toBeNull();
   }
 });

@@ -1,4 +1,10 @@
-/** Numbers as people read them, each with its unit. The command line writes them in the same way. */
+/**
+ * Numbers as people read them, each with its unit on the same line, as a space that does not break keeps it. The command line writes them
+ * in the same way.
+ */
+
+/** What stands between a number and its unit. */
+const GAP = '\u00a0';
 
 const BINARY = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
@@ -16,7 +22,7 @@ export function bytes(count: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? Math.round(value) : short(value)} ${BINARY[unit]}`;
+  return `${unit === 0 ? Math.round(value) : short(value)}${GAP}${BINARY[unit]}`;
 }
 
 export function bytesPerSecond(rate: number): string {
@@ -27,44 +33,49 @@ export function bytesPerSecond(rate: number): string {
 export function count(value: number): string {
   if (value < 999.5)
     return value < 10 && !Number.isInteger(value) ? short(value) : String(Math.round(value));
-  if (value < 999_500) return `${short(value / 1e3)} k`;
-  return `${short(value / 1e6)} M`;
+  if (value < 999_500) return `${short(value / 1e3)}${GAP}k`;
+  return `${short(value / 1e6)}${GAP}M`;
 }
 
 /** How long a command took; what was answered in the turn in which it came took nothing by the node's clock. */
 export function latency(us: number): string {
   if (us < 0.5) return 'at once';
-  if (us < 999.5) return `${Math.round(us)} µs`;
-  if (us < 999_500) return `${short(us / 1e3)} ms`;
-  return `${short(us / 1e6)} s`;
+  if (us < 999.5) return `${Math.round(us)}${GAP}µs`;
+  if (us < 999_500) return `${short(us / 1e3)}${GAP}ms`;
+  return `${short(us / 1e6)}${GAP}s`;
 }
 
 /** A time span of which the largest part matters: 45 s, 12 min, 3 h 20 min, 2 d 4 h. */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
-  if (whole < 120) return `${whole} s`;
+  if (whole < 120) return `${whole}${GAP}s`;
   const minutes = Math.round(whole / 60);
-  if (minutes < 120) return `${minutes} min`;
+  if (minutes < 120) return `${minutes}${GAP}min`;
   if (minutes < 48 * 60) return pair(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
   const hours = Math.round(minutes / 60);
   return pair(Math.floor(hours / 24), 'd', hours % 24, 'h');
 }
 
 function pair(large: number, largeUnit: string, small: number, smallUnit: string): string {
-  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+  const whole = `${large}${GAP}${largeUnit}`;
+  return small === 0 ? whole : `${whole} ${small}${GAP}${smallUnit}`;
 }
 
 export function milliseconds(ms: number): string {
-  return ms < 1000 ? `${ms} ms` : ms < 120_000 ? `${short(ms / 1000)} s` : span(ms / 1000);
+  return ms < 1000
+    ? `${ms}${GAP}ms`
+    : ms < 120_000
+      ? `${short(ms / 1000)}${GAP}s`
+      : span(ms / 1000);
 }
 
 /** A part of a whole; never 0 % of something, nor 100 % of less than all. */
 export function percent(part: number, whole: number): string {
-  if (whole <= 0) return '0 %';
+  if (whole <= 0) return `0${GAP}%`;
   const exact = (100 * part) / whole;
-  if (part > 0 && exact < 0.1) return '< 0.1 %';
-  if (part < whole && exact > 99.9) return '> 99.9 %';
-  return `${short(exact)} %`;
+  if (part > 0 && exact < 0.1) return `<${GAP}0.1${GAP}%`;
+  if (part < whole && exact > 99.9) return `>${GAP}99.9${GAP}%`;
+  return `${short(exact)}${GAP}%`;
 }
 
 export function plural(many: number, one: string, more = `${one}s`): string {

@@ -72,11 +72,11 @@ test('no time is promised while something is waited for', () => {
   expect(untilProtected(never).text).toBe('not by itself');
   expect(untilProtected(waiting)).toEqual({
     tone: 'warn',
-    text: 'waits, 60 min at most',
-    waits: ['n3 to come back, in 60 min'],
+    text: 'waits up to 60\u00a0min',
+    waits: ['n3 to come back, in 60\u00a0min'],
   });
   const going: Protection = { ...waiting, waits_for: [] };
-  expect(untilProtected(going).text).toBe('in 5 s');
+  expect(untilProtected(going).text).toBe('in 5\u00a0s');
   const unknown: Protection = { ...going, work: { ...work, seconds_left: null } };
   expect(untilProtected(unknown).text).toBe('not known yet');
 });

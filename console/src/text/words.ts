@@ -191,7 +191,11 @@ export function isCalm(explanation: Explanation, status: Status): boolean {
 }
 
 /** How long until every volume has all its copies. */
-export function untilProtected(protection: Protection): {
+export function untilProtected(
+  protection: Protection,
+  /** What is told of the time left, where that is steadier than what was asked last. */
+  left: number | null | undefined = protection.work.seconds_left,
+): {
   tone: Tone;
   text: string;
   waits: string[];
@@ -202,10 +206,9 @@ export function untilProtected(protection: Protection): {
     const times = protection.waits_for.map((wait) => wait.seconds_left);
     // What goes on in any case after a time does so without a person.
     const longest = times.every((time) => time != null) ? Math.max(...times) : null;
-    const text = longest === null ? 'not by itself' : `waits, ${span(longest)} at most`;
+    const text = longest === null ? 'not by itself' : `waits up to ${span(longest)}`;
     return { tone: 'warn', text, waits };
   }
-  const left = protection.work.seconds_left;
   if (left == null) return { tone: 'warn', text: 'not known yet', waits };
   return { tone: 'warn', text: left < 1 ? 'in a moment' : `in ${span(left)}`, waits };
 }

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { anchor, book, pieces, sentence, unbroken } from './prose';
+
+test('what stands between backticks is code', () => {
+  expect(pieces('see `holdfast node list`, then `x`')).toEqual([
+    { is: 'text', text: 'see ' },
+    { is: 'code', text: 'holdfast node list' },
+    { is: 'text', text: ', then ' },
+    { is: 'code', text: 'x' },
+  ]);
+  // One that has no other is a letter.
+  expect(pieces('a ` alone')).toEqual([{ is: 'text', text: 'a ` alone' }]);
+  expect(pieces('')).toEqual([]);
+});
+
+test('chapters lead into the book, and to what is named there', () => {
+  expect(pieces('"A member whose data is lost" in docs/deployment.md.')).toEqual([
+    {
+      is: 'link',
+      text: '“A member whose data is lost” in the book',
+      to: '/docs/deployment.html#a-member-whose-data-is-lost',
+    },
+    { is: 'text', text: '.' },
+  ]);
+  expect(pieces('(docs/reference/findings.md)')[1]).toEqual({
+    is: 'link',
+    text: 'the book: reference/findings',
+    to: '/docs/reference/findings.html',
+  });
+  expect(book('hosts')).toBe('/docs/hosts.html');
+  expect(anchor('`code` and: more')).toBe('code-and-more');
+});
+
+test('a number stays on the line of its unit', () => {
+  expect(unbroken('in 60 min, 13.4 % of 4 GiB; 3 slices')).toBe(
+    'in 60\u00a0min, 13.4\u00a0% of 4\u00a0GiB; 3 slices',
+  );
+  expect(pieces('`wait 5 s`')).toEqual([{ is: 'code', text: 'wait 5 s' }]);
+});
+
+test('a finding that stands alone begins as a sentence does, and names stay as they are', () => {
+  expect(sentence('the copy on n3 is missing')).toBe('The copy on n3 is missing');
+  expect(sentence('n3 is down')).toBe('n3 is down');
+  expect(sentence('etcd is full')).toBe('etcd is full');
+  expect(sentence('1 of 2 slices')).toBe('1 of 2 slices');
+});
