@@ -12,6 +12,8 @@ use serde_json::Value;
 /// Within which the nodes have noticed what has happened, and told.
 const TOLD_WITHIN: Duration = Duration::from_secs(20);
 const SYNC_PATIENCE: Duration = Duration::from_secs(120);
+/// What `status --check` ends with where the cluster is not well.
+const NOT_WELL: i32 = 3;
 
 fn ask(demo: &Demo, arguments: &[&str]) -> Result<Value> {
     cli::json(demo.api(), arguments)
@@ -29,6 +31,12 @@ fn finding(explanation: &Value, kind: &str) -> Option<Value> {
     let findings = explanation["volumes"][0]["findings"].as_array()?;
     let mut found = findings.iter().filter(|one| one["kind"] == kind);
     found.next().cloned()
+}
+
+/// What `status --check` ends with.
+fn checked(demo: &Demo, more: &[&str]) -> Result<Option<i32>> {
+    let all = [&["--api", demo.api(), "status", "--check"], more].concat();
+    Ok(cli::run(&all)?.status.code())
 }
 
 #[test]
@@ -64,6 +72,8 @@ fn a_node_that_is_away_is_waited_for_and_its_return_is_timed() {
         let line = format!("again: unknown: waits for {away} to come back");
         ensure!(status.contains("health   degraded"), "{status}");
         ensure!(status.contains(&line), "{status}");
+        ensure!(checked(demo, &[])? == Some(NOT_WELL), "{status}");
+        ensure!(checked(demo, &["--explain"])? == Some(NOT_WELL), "{status}");
         let explained = text(demo, &["status", "--explain"])?;
         ensure!(explained.contains(&format!("start {away}")), "{explained}");
         ensure!(explained.contains("holdfast node add"), "{explained}");
@@ -78,6 +88,9 @@ fn a_node_that_is_away_is_waited_for_and_its_return_is_timed() {
         })?;
         wait_until("all is protected again", SYNC_PATIENCE, || {
             Ok(ask(demo, &["status"])?["protection"]["protected"] == true)
+        })?;
+        wait_until("a check is passed", SYNC_PATIENCE, || {
+            Ok(checked(demo, &[])? == Some(0) && checked(demo, &["--explain"])? == Some(0))
         })?;
         let explanation = ask(demo, &["status", "--explain"])?;
         ensure!(

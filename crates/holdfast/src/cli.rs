@@ -137,8 +137,12 @@ pub(crate) enum Command {
     /// Tell how the cluster is
     ///
     /// The command succeeds when the cluster has told, however it is; `health` in the output of --json is what to ask for.
-    /// It fails when nobody answers, or the metadata cannot be read.
+    /// It fails (1) when nobody answers, or the metadata cannot be read. With --check it ends with 3 when the cluster is not well,
+    /// as `upgrade-check` does where the answer is no.
     Status {
+        /// End with 3 unless the cluster is healthy and every volume has all its copies
+        #[arg(long)]
+        check: bool,
         /// For every volume that is not healthy: what is wrong, what is waited for, and what you may do
         #[arg(long)]
         explain: bool,

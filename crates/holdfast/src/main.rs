@@ -2,7 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. It ends with 0 when what was asked is done, with 1 when it
 //! failed, with 2 when the command line makes no sense; `certify` also where nothing could be checked;
-//! `upgrade-check` with 3 where the answer is no.
+//! `upgrade-check` and `status --check` with 3 where the answer is no.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -52,11 +52,8 @@ fn run(global: &Global, output: &Output, command: Command) -> Result<(), Failure
         Command::Settings { command } => {
             within_runtime(commands::settings::run(global, output, &command))
         }
-        Command::Status { explain: false } => {
-            within_runtime(commands::status::show(global, output))
-        }
-        Command::Status { explain: true } => {
-            within_runtime(commands::status::explain(global, output))
+        Command::Status { explain, check } => {
+            within_runtime(commands::status::run(global, output, explain, check))
         }
         Command::Device { command } => {
             within_runtime(commands::device::run(global, output, command))

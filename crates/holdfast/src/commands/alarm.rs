@@ -92,7 +92,9 @@ pub(crate) async fn run(
                 Failure::new(format!("there is no alarm {id}, or none that is kept"))
                     .hint("`holdfast alarm list --all` tells which there are")
             })?;
-            output.result(&alarm, || shown(&alarm))
+            output.result(&alarm, || shown(&alarm))?;
+            output.talk_of_chapters(&alarm.action);
+            Ok(())
         }
         AlarmCommand::Acknowledge { id, note } => {
             let alarm = client

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use holdfast_api::documents::{
-    Explanation, LocalCluster, LocalMetadata, LocalNode, Status, TierRoom,
+    Explanation, Health, LocalCluster, LocalMetadata, LocalNode, Protection, Status, TierRoom,
 };
 use holdfast_api::{ApiClient, ClientError, Problem, ProblemKind};
 use serde::Serialize;
@@ -14,20 +14,47 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
-pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
+/// What the process ends with where the cluster is not well, and it was asked whether it is; as `upgrade-check` where the answer is no.
+const CODE_NOT_WELL: u8 = 3;
+
+/// Tells how the cluster is; with `check` the process ends by that.
+pub(crate) async fn run(
+    global: &Global,
+    output: &Output,
+    is_explained: bool,
+    check: bool,
+) -> Result<(), Failure> {
+    let is_well = if is_explained {
+        explain(global, output).await?
+    } else {
+        show(global, output).await?
+    };
+    if is_well || !check {
+        return Ok(());
+    }
+    // The result has said why.
+    Err(Failure::new("not well").exit(CODE_NOT_WELL).told())
+}
+
+/// Whether the cluster is healthy, and every volume has all its copies.
+fn is_well(health: Health, protection: &Protection) -> bool {
+    health == Health::Healthy && protection.protected
+}
+
+async fn show(global: &Global, output: &Output) -> Result<bool, Failure> {
     let client = client(global);
     let status = match client.status().await {
         Ok(status) => status,
         Err(error) => return Err(without_metadata(&client, output, error).await?),
     };
     output.result(&status, || text(&status))?;
-    let is_well = status.protection.protected && status.alerts.is_empty();
-    if !is_well && !output.is_for_programs() {
+    let is_calm = status.protection.protected && status.alerts.is_empty();
+    if !is_calm && !output.is_for_programs() {
         output.talk(
             "\nhint: `holdfast status --explain` says what is waited for, and what you may do",
         );
     }
-    Ok(())
+    Ok(is_well(status.health, &status.protection))
 }
 
 /// What programs are told if the metadata cannot be read.
@@ -123,20 +150,31 @@ fn row(node: &LocalNode) -> [String; 9] {
 }
 
 /// What is wrong, what is waited for, and what may be done.
-pub(crate) async fn explain(global: &Global, output: &Output) -> Result<(), Failure> {
+async fn explain(global: &Global, output: &Output) -> Result<bool, Failure> {
     let client = client(global);
     let explanation = match client.explain().await {
         Ok(explanation) => explanation,
         Err(error) => return Err(without_metadata(&client, output, error).await?),
     };
-    output.result(&explanation, || {
-        let mut text = protection::explanation(&explanation, SystemTime::now());
-        if let Some(known) = &explanation.known {
-            text.push_str(&format!("\n{}", known_text(known)));
-        }
-        text
-    })?;
-    told_of(&explanation)
+    let mut text = protection::explanation(&explanation, SystemTime::now());
+    if let Some(known) = &explanation.known {
+        text.push_str(&format!("\n{}", known_text(known)));
+    }
+    output.result(&explanation, || text.clone())?;
+    if !output.is_for_programs() {
+        output.talk_of_chapters(&text);
+    }
+    told_of(&explanation)?;
+    Ok(is_explained_well(&explanation))
+}
+
+/// The same, by what there is to explain.
+fn is_explained_well(explanation: &Explanation) -> bool {
+    let volumes = explanation.volumes.iter().map(|it| it.health);
+    let findings = explanation.nodes.iter().flat_map(|it| &it.findings);
+    let findings = findings.chain(&explanation.metadata).map(|it| it.health);
+    let worst = volumes.chain(findings).max().unwrap_or(Health::Healthy);
+    is_well(worst, &explanation.protection)
 }
 
 /// What one node knows by itself is not how the cluster is: the command fails, as it does without --explain.
@@ -223,10 +261,11 @@ fn by_tier(tiers: &[TierRoom]) -> String {
     let several = tiers.iter().filter(|_| tiers.len() > 1);
     let lines = several.map(|it| {
         format!(
-            "         {}: {} on {} devices, {} used, {} free\n",
+            "         {}: {} on {} device{}, {} used, {} free\n",
             it.tier.as_str(),
             bytes(it.room.bytes),
             it.devices,
+            if it.devices == 1 { "" } else { "s" },
             bytes(it.room.used_bytes),
             bytes(it.room.free_bytes()),
         )
@@ -237,7 +276,8 @@ fn by_tier(tiers: &[TierRoom]) -> String {
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        Health, LocalSummary, NodeCounts, Protection, Room, VolumeCounts,
+        DeviceTier, Finding, FindingKind, LocalSummary, NodeCounts, NodeFindings, Room,
+        VolumeCounts,
     };
 
     use super::*;
@@ -284,6 +324,55 @@ mod tests {
             both.ends_with("on the nodes that are up, and are not to go"),
             "{both}"
         );
+    }
+
+    /// Of one class of devices it is what the pool's line has said.
+    #[test]
+    fn room_is_told_by_tier_where_there_are_several() {
+        let tier = |tier, devices, bytes: u64, used_bytes| TierRoom {
+            tier,
+            devices,
+            room: Room { bytes, used_bytes },
+        };
+        let flash = tier(DeviceTier::Flash, 3, 6 << 30, 3 << 29);
+        let capacity = tier(DeviceTier::Capacity, 1, 4 << 40, 0);
+        assert_eq!(by_tier(&[]), "");
+        assert_eq!(by_tier(std::slice::from_ref(&flash)), "");
+        assert_eq!(
+            by_tier(&[flash, capacity]),
+            "         flash: 6 GiB on 3 devices, 1.5 GiB used, 4.5 GiB free\n\
+             \x20        capacity: 4 TiB on 1 device, 0 B used, 4 TiB free\n"
+        );
+    }
+
+    #[test]
+    fn a_check_wants_health_and_every_copy() {
+        let protection = |protected| Protection {
+            protected,
+            ..Protection::default()
+        };
+        assert!(is_well(Health::Healthy, &protection(true)));
+        assert!(!is_well(Health::Healthy, &protection(false)));
+        assert!(!is_well(Health::Degraded, &protection(true)));
+        let mut explanation = Explanation {
+            protection: protection(true),
+            ..Explanation::default()
+        };
+        assert!(is_explained_well(&explanation));
+        explanation.nodes.push(NodeFindings {
+            node: "n1".to_owned(),
+            findings: vec![Finding {
+                kind: FindingKind::NodeDown,
+                health: Health::Unavailable,
+                what: "it has not answered for 9 s".to_owned(),
+                slices: 0,
+                indexes: String::new(),
+                work: None,
+                waits_for: Vec::new(),
+                remedies: Vec::new(),
+            }],
+        });
+        assert!(!is_explained_well(&explanation));
     }
 
     #[test]
