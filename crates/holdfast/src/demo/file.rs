@@ -4,8 +4,11 @@ use std::io;
 use std::path::Path;
 
 use holdfast_model::Policy;
-use holdfast_node::directory::{remove_if_there, replace_file};
+use holdfast_node::directory::remove_if_there;
 use serde::Serialize;
+
+/// The mode of a file that is its owner's only.
+const SECRET: u32 = 0o600;
 
 /// What it says. A contract: other tools read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,10 +63,10 @@ pub(crate) struct DemoVolume {
 }
 
 impl DemoFile {
-    /// Replaces the file whole.
+    /// Replaces the file whole. It has a token, and so is its owner's only.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self).expect("the file is valid JSON");
-        replace_file(path, &(text + "\n"))
+        holdfast_durable::replace(path, (text + "\n").as_bytes(), SECRET)
     }
 
     /// Removes the file, if there is one.
@@ -74,7 +77,8 @@ impl DemoFile {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -103,7 +107,15 @@ mod tests {
                 policy: Policy::Mirror2,
             }],
         };
+        // What an earlier version wrote, and what was left over of it, could be read by others.
+        for name in ["demo.json", "demo.json.new"] {
+            let left = folder.path().join(name);
+            fs::write(&left, "{}").unwrap();
+            fs::set_permissions(&left, Permissions::from_mode(0o644)).unwrap();
+        }
         file.write(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         let read: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let expected: serde_json::Value = serde_json::from_str(

@@ -54,6 +54,18 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
             node.portal
         ));
     }
+    text.push_str(&looking(layout, file));
+    text.push_str(&format!(
+        "break it    kill -9 PROCESS, and start the node again by its command in {}\n",
+        quoted(&layout.file_path().display().to_string())
+    ));
+    text.push_str("stop it     Ctrl-C\n");
+    text
+}
+
+/// How it is looked at, by commands and in a browser.
+fn looking(layout: &Layout, file: &DemoFile) -> String {
+    let mut text = String::new();
     match &file.ca {
         // Paths of a demo may have what a shell takes for something else.
         Some(ca) => text.push_str(&format!(
@@ -68,13 +80,18 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
         None => text.push_str(&format!("look at it  holdfast status --api {}\n", file.api)),
     }
     text.push_str(&format!("            {}/ in a browser\n", file.api));
+    if let Some(ca) = &file.ca {
+        text.push_str(&format!(
+            "            which warns that the connection is not private: Advanced goes on, or have it trust\n            {}\n",
+            quoted(ca)
+        ));
+    }
     if let Some(login) = &file.login {
         text.push_str(&format!(
             "            as {}, with the password in {}\n",
             login.user, login.password_file
         ));
     }
-    text.push_str("stop it     Ctrl-C\n");
     text
 }
 
