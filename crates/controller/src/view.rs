@@ -203,15 +203,24 @@ fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
     let worst = worst_of(slices);
     let (severity, what) = match worst {
         Health::Healthy => return None,
-        Health::Degraded => (Severity::Warning, "lack a good copy"),
-        Health::Unavailable => (Severity::Error, "are not served"),
+        Health::Degraded => (Severity::Warning, ["lacks a good copy", "lack a good copy"]),
+        Health::Unavailable => (Severity::Error, ["is not served", "are not served"]),
     };
     let count = slices.iter().filter(|health| **health == worst).count();
     Some(Alert {
         severity,
         subject: format!("volume {}", volume.name),
-        detail: format!("{count} of {} slices {what}", slices.len()),
+        detail: some_of(count as u64, slices.len() as u64, what),
     })
+}
+
+/// How many of a volume's slices are so, in words: `what` is that of one, and of several.
+fn some_of(count: u64, slices: u64, what: [&str; 2]) -> String {
+    match (count, slices) {
+        (_, 1) => format!("its only slice {}", what[0]),
+        (1, _) => format!("1 of {slices} slices {}", what[0]),
+        _ => format!("{count} of {slices} slices {}", what[1]),
+    }
 }
 
 pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {

@@ -13,7 +13,7 @@ use holdfast_model::record::{SliceRecord, VolumeRecord};
 use super::assessed::Assessed;
 use super::explain::{add_elsewhere, add_node, listed, remedy, runs, wait};
 use super::node_findings::finding;
-use super::slice_used_bytes;
+use super::{slice_used_bytes, some_of};
 use crate::reports::Reports;
 
 /// A slice whose good copies are closer together than they should be.
@@ -84,15 +84,15 @@ pub(super) fn alerts(assessed: &Assessed<'_>) -> Vec<Alert> {
         let crowded = assessed.crowded.iter().filter(|it| it.shared == shared);
         let crowded: Vec<&Crowded<'_>> = crowded.collect();
         let count = crowded.len();
-        let detail = match shared {
-            Shared::Domain => format!(
-                "{count} of {slices} slices have copies in one failure domain, {}",
-                domains(&crowded)
-            ),
-            Shared::Site => {
-                format!("{count} of {slices} slices have copies in one site, and none in another")
-            }
+        let has = match shared {
+            Shared::Domain => format!("copies in one failure domain, {}", domains(&crowded)),
+            Shared::Site => "copies in one site, and none in another".to_owned(),
         };
+        let detail = some_of(
+            count as u64,
+            slices.into(),
+            [&format!("has {has}"), &format!("have {has}")],
+        );
         (count > 0).then(|| Alert {
             severity: Severity::Warning,
             subject: format!("volume {}", volume.name),

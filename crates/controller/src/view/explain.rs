@@ -450,7 +450,9 @@ pub(crate) fn add_elsewhere() -> Remedy {
 }
 
 pub(crate) fn start(node: &str) -> Remedy {
-    remedy(format!("start {node}"))
+    remedy(format!(
+        "start {node}: on its machine `systemctl start holdfast-node`; one of a demo by its command in `demo.json`"
+    ))
 }
 
 pub(crate) fn remedy(what: impl Into<String>) -> Remedy {

@@ -247,7 +247,7 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
     );
     assert_eq!(
         said(&cluster)[0],
-        "error: volume demo: 1 of 2 slices are not served"
+        "error: volume demo: 1 of 2 slices is not served"
     );
 }
 
