@@ -171,7 +171,7 @@ function Facts({ volume }: { volume: Volume }) {
           </span>
         </>
       ) : null}
-      {work && work.replicas > 0 ? (
+      {work && work.bytes > 0 ? (
         <Explained tip="What copies of it lack still, and how fast that becomes less.">
           {bytes(work.bytes)} to copy, {bytesPerSecond(work.bytes_per_second)}
           <Left seconds={work.seconds_left} />
