@@ -110,6 +110,8 @@ test('a volume is made by the wizard, and is in the list', async () => {
   await page.keyboard.press('Enter');
   await shoot(page, 'wizard-hosts-light');
   await next.click();
+  await page.getByText('iqn.2026-11.io.holdfast:sql-data').waitFor();
+  await page.getByText(cluster.node('n3').portal).waitFor();
   await shoot(page, 'wizard-check-light');
   await page.getByRole('button', { name: 'Create volume' }).click();
   await page.getByRole('heading', { name: 'Volume sql-data was made' }).waitFor();
@@ -120,6 +122,19 @@ test('a volume is made by the wizard, and is in the list', async () => {
   await row.getByText('mirror3').waitFor();
   const volume = await (await fetch(`${n1()}/api/v1/volumes/sql-data`)).json();
   expect(volume.access).toEqual({ open: false, initiators: ['iqn.2026-11.com.example:host1'] });
+});
+
+test('a page leads to what the book says of it, which the node serves', async () => {
+  const help = page.getByRole('link', { name: /^Help/ });
+  expect(await help.getAttribute('href')).toBe('/docs/planning.html');
+  const book = await openPage(browser, complaints, {});
+  await book.goto(`${n1()}/docs/planning.html`);
+  await book.getByRole('heading', { name: 'Planning', level: 1 }).waitFor();
+  expect(await faults(book)).toEqual([]);
+  await shoot(book, 'book-light');
+  await book.getByRole('link', { name: 'Performance', exact: true }).click();
+  await book.getByRole('heading', { name: 'Performance', level: 1 }).waitFor();
+  await book.context().close();
 });
 
 test('an initiator reads, and its IOPS and its path are seen', async () => {
