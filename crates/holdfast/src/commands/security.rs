@@ -199,9 +199,7 @@ impl SubjectArguments {
 
 /// The keys that secrets in the metadata are sealed with, which a new machine gets. It would derive one from the authority's key, and
 /// that is another one where the authority was replaced.
-fn keys_for_secrets(
-    directory: &Path,
-) -> Result<Vec<(&'static str, Zeroizing<String>)>, Failure> {
+fn keys_for_secrets(directory: &Path) -> Result<Vec<(&'static str, Zeroizing<String>)>, Failure> {
     let names = [holdfast_seal::KEY_FILE, holdfast_seal::FORMER_FILE];
     let read = |name: &'static str| match holdfast_tls::read_key(&directory.join(name)) {
         Ok(text) => Some(Ok((name, text))),
