@@ -6,6 +6,7 @@
 //! - when [`Machines`] is dropped, everything that it started has ended; if the test fails, its logs are
 //!   printed and its directory is kept.
 
+mod metadata;
 pub mod tls;
 
 use std::fs::{self, File};
@@ -37,10 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const LOG_LINES: usize = 40;
 /// Bytes that the directory of a machine with a network of its own may have: etcd keeps logs of 64 MB.
 pub const DIRECTORY_BYTES: u64 = 1 << 30;
-/// The tool that Debian has beside the etcd that machines start.
-const ETCDCTL: &str = "etcdctl";
-/// Where what was in a machine's etcd is kept while something else is in its place.
-const NEWEST: &str = "etcd.newest";
 /// What is kept of such a directory when a test has failed.
 const KEPT: [&str; 5] = [
     "node.log",
@@ -401,58 +398,6 @@ impl Machines {
         wait_until(&what, PATIENCE, || Ok(self.etcd_runs(place)))
     }
 
-    /// Saves the metadata as it is, by a machine's etcd.
-    ///
-    /// # Errors
-    /// Its etcd does not answer.
-    pub fn save_metadata(&self, place: usize) -> Result<PathBuf> {
-        let file = self.scratch().join("snapshot");
-        let url = self.etcd_url(place);
-        let mut command = Command::new(ETCDCTL);
-        command.args(["--endpoints", &url, "snapshot", "save"]);
-        succeed(command.arg(&file))?;
-        Ok(file)
-    }
-
-    /// Puts what was saved in the place of all machines' etcd, as `docs/deployment.md` says.
-    ///
-    /// # Errors
-    /// One of them runs.
-    pub fn restore_metadata(&self, saved: &Path) -> Result<()> {
-        let peer = |place: usize| {
-            let port = self.ports.api + ETCD_OFFSET + 1;
-            format!("http://{}", SocketAddr::new(self.address(place), port))
-        };
-        let members = [0, 1, 2].map(|one| format!("{}={}", name(one), peer(one)));
-        for place in 0..3 {
-            ensure!(self.running[place].is_none(), "it runs");
-            let directory = self.directory(place);
-            fs::rename(directory.join("etcd"), directory.join(NEWEST))?;
-            let mut command = Command::new(ETCDCTL);
-            command.args(["snapshot", "restore"]).arg(saved);
-            command.arg("--data-dir").arg(directory.join("etcd/data"));
-            command.args(["--name", &name(place)]);
-            command.args(["--initial-cluster", &members.join(",")]);
-            command.args(["--initial-cluster-token", &format!("holdfast-{CLUSTER}")]);
-            succeed(command.args(["--initial-advertise-peer-urls", &peer(place)]))?;
-        }
-        Ok(())
-    }
-
-    /// Brings back what was in all machines' etcd before that.
-    ///
-    /// # Errors
-    /// One of them runs.
-    pub fn bring_back_metadata(&self) -> Result<()> {
-        for place in 0..3 {
-            ensure!(self.running[place].is_none(), "it runs");
-            let directory = self.directory(place);
-            fs::remove_dir_all(directory.join("etcd"))?;
-            fs::rename(directory.join(NEWEST), directory.join("etcd"))?;
-        }
-        Ok(())
-    }
-
     /// Stops a machine's process as a service manager does.
     ///
     /// # Errors
@@ -579,14 +524,6 @@ impl Drop for Machines {
             }
         }
     }
-}
-
-/// Runs a tool of etcd's.
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} ended in {said}");
-    Ok(())
 }
 
 /// What the machine is called.
