@@ -321,17 +321,16 @@ impl Portal {
         }
     }
 
-    /// If too much is held of all connections, the one goes of which something is held for longest: who is paused for a moment
+    /// If too much is held of all connections, those go of which something is held for longest: who is paused for a moment
     /// only is none of those that never go on.
     fn bound_held(&mut self) {
-        if self.held_bytes <= PORTAL_HELD_BYTES_MAX {
-            return;
+        while self.held_bytes > PORTAL_HELD_BYTES_MAX {
+            let held = self.connections.iter();
+            let held = held.filter_map(|(id, state)| Some((state.held.as_ref()?.since, *id)));
+            let (_, longest) = held.min().expect("what is held is of some connection");
+            tracing::warn!("aborted a connection: too many are not read from");
+            self.abort(longest);
         }
-        let held = self.connections.iter();
-        let held = held.filter_map(|(id, state)| Some((state.held.as_ref()?.since, *id)));
-        let (_, longest) = held.min().expect("what is held is of some connection");
-        tracing::warn!("aborted a connection: too many are not read from");
-        self.abort(longest);
     }
 
     fn resume(&mut self, connection: ConnectionId) {
