@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_model::{ClusterId, NodeId};
@@ -79,8 +79,8 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     key_pem: Zeroizing<String>,
-    /// The one that is to take its place, and its key, as PEM.
-    next: Option<(String, Zeroizing<String>)>,
+    /// Where what is to take its place is, if it was read from there.
+    directory: Option<PathBuf>,
 }
 
 impl Authority {
@@ -114,11 +114,7 @@ impl Authority {
             directory.join(AUTHORITY_KEY_FILE),
         );
         let mut opened = Self::of_files(&path, &key_path)?;
-        let next_path = directory.join(NEXT_FILE);
-        if next_path.exists() {
-            let (next, key) = (files::read(&next_path)?, directory.join(NEXT_KEY_FILE));
-            opened.next = Some((next, files::read_key(&key)?));
-        }
+        opened.directory = Some(directory.to_owned());
         Ok(opened)
     }
 
@@ -142,7 +138,7 @@ impl Authority {
             issuer,
             pem,
             key_pem,
-            next: None,
+            directory: None,
         })
     }
 
@@ -234,6 +230,20 @@ impl Authority {
         Ok(Connector::showing(vec![own], key, believed))
     }
 
+    /// The one that is to take its place, and its key, as PEM, if there is one.
+    fn next(&self) -> Result<Option<(String, Zeroizing<String>)>, CredentialsError> {
+        let Some(directory) = &self.directory else {
+            return Ok(None);
+        };
+        let path = directory.join(NEXT_FILE);
+        // One that stands first has taken it already, and was cut short behind that.
+        if !path.exists() || certificate(&path)? == certificate(&directory.join(AUTHORITY_FILE))? {
+            return Ok(None);
+        }
+        let key = files::read_key(&directory.join(NEXT_KEY_FILE))?;
+        Ok(Some((files::read(&path)?, key)))
+    }
+
     /// Makes the credentials of another machine, in a directory which is made for them. Where this authority is being replaced, the
     /// machine is as far as the one that issues. A try that was cut short is taken up.
     ///
@@ -264,6 +274,7 @@ impl Authority {
         if path.exists() {
             return Err(CredentialsError::Exists(path));
         }
+        let next = self.next()?;
         // Before anything is written, the names are looked at.
         self.sign(subject, &new_key(), now)?;
         files::make_directory(directory)?;
@@ -271,9 +282,9 @@ impl Authority {
             put_key(&directory.join(name), text)?;
         }
         put_key(&directory.join(AUTHORITY_KEY_FILE), &self.key_pem)?;
-        if let Some((pem, key_pem)) = &self.next {
-            put_key(&directory.join(NEXT_KEY_FILE), key_pem)?;
-            files::replace(&directory.join(NEXT_FILE), pem, 0o644)?;
+        if let Some((pem, key_pem)) = next {
+            put_key(&directory.join(NEXT_KEY_FILE), &key_pem)?;
+            files::replace(&directory.join(NEXT_FILE), &pem, 0o644)?;
         }
         let key = key_at(&directory.join(crate::NODE_KEY_FILE))?;
         let own = self.sign(subject, &key, now)?;
@@ -391,6 +402,11 @@ fn is_host(name: &str) -> bool {
 /// A new key, on P-256.
 pub(crate) fn new_key() -> KeyPair {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("the system has randomness")
+}
+
+/// When one can be made that begins after this one, whatever the clocks of both said: which of two is the older is told by that.
+pub(crate) fn after(present: &Issued) -> SystemTime {
+    present.not_before + CLOCKS_APART + Duration::from_secs(1)
 }
 
 /// From now on, for so many days.

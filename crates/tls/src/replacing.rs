@@ -77,7 +77,8 @@ pub fn prepare(directory: &Path, now: SystemTime) -> Result<Issued, CredentialsE
             let why = UNDER_WAY;
             return Err(CredentialsError::NotNow { path, why });
         }
-        make(directory, cluster, now)?;
+        let present = Issued::read(&authorities[0]).ok_or_else(|| unreadable(&path))?;
+        make(directory, cluster, now.max(authority::after(&present)))?;
     }
     let next = next_of(directory, cluster)?;
     if !authorities.contains(&next) {

@@ -255,13 +255,32 @@ async fn a_machine_that_comes_in_between_is_as_far_as_the_others() {
     // Without the key it could not be as far as that.
     fs::remove_dir_all(&third).unwrap();
     fs::rename(first.join(NEXT_KEY_FILE), first.join("elsewhere")).unwrap();
-    let error = Authority::open(&first).err().unwrap();
+    let authority = Authority::open(&first).unwrap();
+    let error = authority.issue(&subject(3), &third, now).unwrap_err();
     assert!(matches!(&error, CredentialsError::Missing(path) if path.ends_with(NEXT_KEY_FILE)));
+    assert!(!third.exists(), "nothing of it is made");
     fs::rename(first.join("elsewhere"), first.join(NEXT_KEY_FILE)).unwrap();
     switch(&first).unwrap();
     issue();
     assert_eq!(stage(&third).unwrap(), Stage::Switched);
     finish(&third).unwrap();
+}
+
+/// An authority that a clock founded which was far ahead is replaced like any other.
+#[test]
+fn the_next_authority_is_the_younger_one_whatever_the_clock_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("1");
+    let now = SystemTime::now();
+    Authority::found(&directory, CLUSTER, now + 400 * DAY).unwrap();
+    Credentials::of_node(&directory, CLUSTER, &subject(1), now).unwrap();
+    let younger = prepare(&directory, now).unwrap();
+    assert!(younger.not_before > now + 399 * DAY, "{younger:?}");
+    switch(&directory).unwrap();
+    let own = Credentials::read(&directory).unwrap();
+    let renewed = own.renew(&subject(1), now).unwrap();
+    assert!(matches!(renewed, Renewal::Renewed(_)));
+    finish(&directory).unwrap();
 }
 
 /// Who has put the authorities in the wrong order does not drop the one that is to stay.
