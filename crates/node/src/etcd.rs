@@ -622,15 +622,17 @@ mod tests {
             assert!(plan.may_move());
         }
         let mark = home.join("tls");
-        for foreign in [
-            "",
-            "\n",
-            "https://192.0.2.1:2380\n",
-            "http://[2001:db8::2]:2380\n",
-        ] {
-            fs::write(&mark, foreign).unwrap();
-            assert_eq!(on.form(), &on.plain, "{foreign}");
+        for empty in ["", "\n", "http://[2001:db8::2]:2380\n"] {
+            fs::write(&mark, empty).unwrap();
+            assert_eq!(on.form(), &on.plain, "{empty}");
+            // What says nothing keeps nobody from going on without.
+            off.check_tls().unwrap();
         }
+        // A machine that had TLS has another address now: nobody is let in until etcd was asked, where nothing is said in the clear.
+        fs::write(&mark, "https://192.0.2.1:2380\n").unwrap();
+        assert_eq!(on.form(), secure);
+        assert_eq!(coming.form(), &on.plain);
+        off.check_tls().unwrap_err();
         on.note(true).unwrap();
         for plan in [&on, &coming] {
             assert_eq!(plan.form(), secure);

@@ -32,6 +32,8 @@ const HASTE: Duration = Duration::from_secs(5);
 /// For how long nobody can give turns before members do without, and by how much later each of them does.
 const STUCK_TIME: Duration = Duration::from_secs(120);
 const STUCK_APART: Duration = Duration::from_secs(60);
+/// For how long a member that the others reach in another way than it listens waits for the turns of others.
+const CUT_OFF_TIME: Duration = Duration::from_secs(60);
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +51,8 @@ impl fmt::Display for Wait {
         match self {
             Self::Silent(names) => write!(
                 formatter,
-                "waits until {} answers: with one member away, another one would be one too many. To have it started again at once, \
-                 start the service on this machine again",
+                "waits until {} answers: with one member away, another one would be one too many. Bring that one back, or remove it \
+                 (`etcdctl member remove`); where nothing is agreed on any more, start the service on this machine again",
                 names.join(" and ")
             ),
             Self::Stuck(why) => write!(
@@ -69,6 +71,8 @@ pub(super) struct Again {
     told: Lasting<Wait>,
     /// Since when nobody could say whose turn it is.
     stuck: Option<Instant>,
+    /// Since when a member waits for others that the others reach in another way than it listens.
+    cut_off: Option<Instant>,
 }
 
 impl Again {
@@ -78,7 +82,26 @@ impl Again {
             place: u32::try_from(before.count()).unwrap_or(u32::MAX),
             told: Lasting::new(),
             stuck: None,
+            cut_off: None,
         }
+    }
+
+    /// Whether a member may be ended now that the others reach over TLS, and that listens without. It is half away already, so that
+    /// it waits for the turn of others only, and not for long.
+    pub(super) fn may_go(&mut self, plan: &Plan, now: Instant) -> bool {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        // Its own clients' port has no TLS yet.
+        let turn = runtime.ok();
+        let turn = turn.and_then(|runtime| runtime.block_on(take(plan, None)));
+        let since = *self.cut_off.get_or_insert(now);
+        let Some(wait @ Wait::Other(_)) = turn else {
+            return true;
+        };
+        if now.saturating_duration_since(since) >= CUT_OFF_TIME {
+            return true;
+        }
+        tracing::info!("etcd is to be started again with TLS, and {wait}");
+        false
     }
 
     /// There is no reason any more.
@@ -151,7 +174,7 @@ async fn ask(plan: &Plan, tls: Option<&EtcdTls>) -> Option<Wait> {
         let name = &plan.others[place].name;
         match answer {
             Ok(_) => {}
-            Err(error) if error.is_answer() => stranded = Some(format!("{name}: {error}")),
+            Err(error) if error.is_answer() => stranded = Some(format!("{name} ({error})")),
             Err(_) => silent.push(name.clone()),
         }
     }
@@ -159,10 +182,14 @@ async fn ask(plan: &Plan, tls: Option<&EtcdTls>) -> Option<Wait> {
     if !silent.is_empty() {
         return Some(Wait::Silent(silent));
     }
-    if let Some(why) = stranded {
-        return Some(Wait::Stuck(why));
+    let turn = take(plan, tls).await;
+    match stranded {
+        None => turn,
+        // Nobody gives turns: it may be for the reason for which that one lets nobody in.
+        Some(_) if matches!(turn, Some(Wait::Stuck(_))) => turn,
+        // A turn is given, so that most agree on something: with the one that is cut off, another one would be one too many.
+        Some(who) => Some(Wait::Silent(vec![who])),
     }
-    take(plan, tls).await
 }
 
 async fn take(plan: &Plan, tls: Option<&EtcdTls>) -> Option<Wait> {
@@ -193,6 +220,7 @@ mod tests {
             place,
             told: Lasting::new(),
             stuck: None,
+            cut_off: None,
         }
     }
 

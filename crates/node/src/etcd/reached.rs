@@ -4,7 +4,9 @@
 //! says. What etcd said last is noted beside its data, because only a member that runs can be asked.
 //!
 //! Invariants:
-//! - nobody but etcd has said what is noted, or the member began so; an empty note, or that of another member, is none;
+//! - nobody but etcd has said what is noted, or the member began so; an empty note is none;
+//! - a note of another address, as of a machine that has moved, counts where nothing is said in the clear: a member that had TLS does
+//!   not open its ports to everybody for want of a question;
 //! - what is noted survives a loss of power before etcd is started by it;
 //! - addresses are compared without their schemes; a URL that cannot be read equals nothing but itself.
 
@@ -77,13 +79,20 @@ impl PeerUrl {
 impl Plan {
     /// Whether it is noted that the others reach the member over TLS.
     pub(super) fn is_noted(&self) -> bool {
-        let noted = fs::read_to_string(self.path(NOTE_FILE));
-        noted.is_ok_and(|text| text.trim_end() == self.url(true))
+        self.noted().is_some_and(|noted| {
+            let is_here = noted.is_where(&PeerUrl::of(&self.url(true)));
+            noted.has_tls() && (is_here || !self.permits_plain())
+        })
     }
 
-    /// Whether there is a note, of whatever kind.
+    /// Whether there is a note that the others reach a member over TLS, wherever that is.
     pub(super) fn has_note(&self) -> bool {
-        self.path(NOTE_FILE).exists()
+        self.noted().is_some_and(|noted| noted.has_tls())
+    }
+
+    fn noted(&self) -> Option<PeerUrl> {
+        let text = fs::read_to_string(self.path(NOTE_FILE)).ok()?;
+        Some(PeerUrl::of(text.trim_end()))
     }
 
     /// Notes how the others reach the member.
@@ -137,8 +146,8 @@ impl Moving {
         self.next = now + FIRST;
     }
 
-    /// Whether the others reach over TLS a member that runs without, and is to be started again: that is noted then. Asks
-    /// its etcd about that now and then, which takes a second at most.
+    /// Whether the others reach over TLS a member that runs without, and is to be started again. Asks its etcd about that now and
+    /// then, which takes a second at most.
     pub(super) fn is_due(&mut self, plan: &Plan, now: Instant) -> bool {
         if now < self.next {
             return false;
@@ -157,6 +166,12 @@ impl Moving {
             self.tell(plan, own, now);
             return false;
         }
+        // With files that do not go together it would not come back.
+        plan.tls.is_usable()
+    }
+
+    /// Notes that the others reach the member over TLS, before it is started again; whether that is done.
+    pub(super) fn take_up(plan: &Plan) -> bool {
         match plan.note(true) {
             Ok(()) => {
                 tracing::info!(

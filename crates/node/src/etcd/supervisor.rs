@@ -274,7 +274,10 @@ fn watch(
         {
             tracing::info!("{line}");
         }
-        if moving.is_due(plan, Instant::now()) {
+        if moving.is_due(plan, Instant::now())
+            && again.may_go(plan, Instant::now())
+            && Moving::take_up(plan)
+        {
             self::end(&running.process);
             return None;
         }
