@@ -15,7 +15,7 @@ mod nodes;
 mod page;
 mod paths;
 mod permissions;
-mod shown;
+pub(crate) mod shown;
 mod support;
 mod tagged;
 mod tasks;

@@ -22,6 +22,8 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use tracing::Instrument as _;
 
+use crate::router::shown::shown_path;
+
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const TRACERESPONSE: HeaderName = HeaderName::from_static("traceresponse");
@@ -171,7 +173,7 @@ async fn traced(request: Request, next: Next) -> Response {
     let trace = TraceContext::of(request.headers());
     let header = trace.header();
     let handled = async move {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let (method, path) = (request.method().clone(), shown_path(request.uri()));
         let begun = Instant::now();
         let response = next.run(request).await;
         tracing::debug!(

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! - so many letters at most;
-//! - a token is known however its letters are escaped, and escapes as well;
+//! - a token is known however its letters are escaped, and the `%` of escapes as well;
 //! - what is shown is the beginning of what was asked for, letter by letter.
 
 use axum::http::Uri;
@@ -19,7 +19,7 @@ const PROOFS: [&[u8]; 2] = [b"hft_", b"hfs_"];
 const PROOF_SHOWN: usize = 20;
 
 /// A path with its query, as it is put down: bounded, and without what proves who somebody is.
-pub(super) fn shown_path(uri: &Uri) -> String {
+pub(crate) fn shown_path(uri: &Uri) -> String {
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     // What a browser brings back from a provider of identities is for nobody else.
     let path = match uri.path() {
