@@ -216,16 +216,6 @@ impl Reports {
         !inventory.nodes.is_empty() && nodes.all(|node| is_removed(node) || opens(node))
     }
 
-    /// Whether a node of the cluster says that this is the key that it seals with.
-    pub(crate) fn any_seals(&self, inventory: &Inventory, key: &str) -> bool {
-        let is_member = |node: &NodeId| !matches!(inventory.part_of(*node), Part::Of(Removed));
-        let mut nodes = inventory.nodes.keys().filter(|node| is_member(node));
-        nodes.any(|node| {
-            let report = self.nodes.get(node);
-            report.is_some_and(|it: &Report| it.secrets_key.as_deref() == Some(key))
-        })
-    }
-
     /// For how long it was waited for nodes that did not answer, when all others had: that costs nobody anything.
     pub(crate) const fn waited(&self) -> Duration {
         self.waited

@@ -49,15 +49,15 @@ impl Controller {
         ))
     }
 
-    /// Seals from now on, if every node can open what is sealed; with the former key as long as there is a node that has no other.
+    /// Seals from now on, if every node can open what is sealed; with the former key, if there is one, as long as not every node has said
+    /// that it has the present one: who does not answer may have the former only.
     pub(crate) fn note_who_opens(&self, inventory: &Inventory, reports: &Reports) {
         let Some(seal) = self.desk.seal() else {
             return;
         };
-        let former = seal.former_id();
-        let is_needed = former.is_some_and(|id| reports.any_seals(inventory, &id.to_string()));
-        seal.use_former(is_needed);
-        if !seal.seals() && self.all_open(inventory, reports) {
+        let all_open = self.all_open(inventory, reports);
+        seal.use_former(seal.former_id().is_some() && !all_open);
+        if !seal.seals() && all_open {
             seal.begin();
         }
     }

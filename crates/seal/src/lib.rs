@@ -93,7 +93,7 @@ impl Seal {
         self.0.keys.as_ref().and_then(Keys::former_id)
     }
 
-    /// Says whether there are nodes that seal with the former key: as long as there are, all can open that, and not all the other.
+    /// Says whether there may be nodes that have the former key only: as long as there may, all can open that, and not all the other.
     /// Keys are changed on one machine after the other.
     pub fn use_former(&self, is_needed: bool) {
         self.0.uses_former.store(is_needed, Ordering::Relaxed);
