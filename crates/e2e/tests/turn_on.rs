@@ -43,7 +43,8 @@ fn in_the_clear(url: &str) -> String {
 /// The URL of a machine's member that answers, which says whether it has TLS.
 fn answering(machines: &Machines, place: usize) -> Result<Option<String>> {
     let url = machines.etcd_url(place);
-    let urls = [in_the_clear(&url), url];
+    // In the order in which one that moves changes: none has TLS first and then none.
+    let urls = [url.clone(), in_the_clear(&url)];
     let mut answers = urls
         .into_iter()
         .filter(|url| etcdctl(machines, url, place, &["endpoint", "health"]).is_ok());
