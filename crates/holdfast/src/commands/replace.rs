@@ -12,7 +12,9 @@ use clap::{Args, Subcommand};
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_node::config::NodeConfig;
+use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::config::witness::WitnessConfig;
+use holdfast_node::etcd::MemberTls;
 use holdfast_tls::replacing::{self, Found, Probe, Stage};
 use holdfast_tls::{Connector, Credentials, CredentialsError, Subject};
 use serde::Serialize;
@@ -157,28 +159,35 @@ impl Machine {
     fn settle(self) -> Result<Settled, Failure> {
         if let Some(path) = self.witness {
             let config = WitnessConfig::read(&path).map_err(Failure::new)?;
-            let has_tls = config.etcd_tls().is_on();
-            let members = config.etcd.endpoints(&config.name, has_tls);
-            let members = members.iter().filter(|_| has_tls);
             return Ok(Settled {
                 directory: config.credentials(),
                 subject: config.subject(),
                 api: None,
-                members: members.map(|it| it.address().to_owned()).collect(),
+                members: members(&config.etcd, &config.name, &config.etcd_tls()),
             });
         }
         let path = self.config.expect("one of them is required");
         let config = NodeConfig::read(&path).map_err(Failure::new)?;
-        let section = config.etcd.as_ref().filter(|_| config.etcd_tls().is_on());
-        let members = section.map(|it| it.endpoints(&config.name, true));
-        let members = members.unwrap_or_default();
+        let tls = config.etcd_tls();
+        let section = config.etcd.as_ref();
+        let members = section.map(|it| members(it, &config.name, &tls));
         Ok(Settled {
             directory: config.credentials(),
             subject: config.subject(),
             api: Some(format!("https://{}", config.api.advertised())),
-            members: members.iter().map(|it| it.address().to_owned()).collect(),
+            members: members.unwrap_or_default(),
         })
     }
+}
+
+/// Where the members of etcd are that machines run. All of them are asked where machines have TLS: one that has none yet answers
+/// nothing, and believes what it read when it was started.
+fn members(section: &EtcdSection, name: &str, tls: &MemberTls) -> Vec<String> {
+    if *tls == MemberTls::Off {
+        return Vec::new();
+    }
+    let endpoints = section.endpoints(name, true);
+    endpoints.iter().map(|it| it.address().to_owned()).collect()
 }
 
 impl Settled {
