@@ -313,7 +313,7 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         default: (30, 31, 3600),
         title: "A certificate expires soon",
         meaning: "A node's certificate, or that of the cluster's authority, expires. Nodes renew their own long before; without a valid one nobody reaches them.",
-        action: "See the node's log for why it was not renewed; of the authority: \"A new authority\" in docs/security.md.",
+        action: "See the node's log for why it was not renewed; of the authority: \"To replace the authority\" in docs/security.md.",
     },
     AlarmText {
         code: "clock-skew",

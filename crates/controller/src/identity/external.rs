@@ -149,6 +149,12 @@ impl Accounts {
     /// What a browser is told of a login that failed. Whoever comes by with nothing is nothing for the log, and costs nothing.
     fn judge(&self, error: &LoginError, from: Origin) -> LoginFault {
         let fault = fault(error);
+        // Somebody has gone back a page; or has what a browser brought back, and not the browser.
+        if matches!(error, LoginError::Ended)
+            && let Some(left_out) = self.may_complain(from)
+        {
+            tracing::info!(%from, left_out, "a login by OIDC was brought back a second time");
+        }
         if matches!(fault, LoginFault::Unknown | LoginFault::Busy) {
             tracing::debug!(%from, "a login by OIDC: {error}");
             return fault;

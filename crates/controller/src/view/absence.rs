@@ -87,7 +87,7 @@ fn device_helps(device: &str, cause: AwaitedCause, node: &str, last: &[String]) 
         remedy(format!("{see}; {node} goes on by itself then")),
         match last {
             [] => remedy(format!(
-                "if it is lost for good, give {node} blank devices, and it is filled by others: \"When one is dead\" in \
+                "if it is lost for good, give {node} blank devices, and it is filled by others: \"Devices\" in \
                  docs/deployment.md"
             )),
             last => last::bring_back(node, last),
