@@ -657,8 +657,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_fullest_document_fits_into_the_metadata() {
+    /// As many users as there may be, each as long as it may be.
+    fn full_of_users() -> AccountsRecord {
         let mut accounts = AccountsRecord::default();
         let one = user("x", Role::Administrator);
         for number in 0..USERS_MAX {
@@ -672,6 +672,13 @@ mod tests {
             };
             accounts.add_user(more).unwrap();
         }
+        accounts
+    }
+
+    #[test]
+    fn the_fullest_document_fits_into_the_metadata() {
+        let mut accounts = full_of_users();
+        let one = user("x", Role::Administrator);
         assert_eq!(accounts.add_user(one), Err(AccountError::Full));
         let maker = Caller::node(1);
         for number in 0..TOKENS_MAX {
@@ -718,19 +725,7 @@ mod tests {
     /// Subjects and names are what a provider says.
     #[test]
     fn the_fullest_document_fits_also_where_makers_are_called_as_long_as_can_be() {
-        let mut accounts = AccountsRecord::default();
-        let one = user("x", Role::Administrator);
-        for number in 0..USERS_MAX {
-            let name = alloc::format!("{number:0>64}");
-            let more = UserRecord {
-                name: name.parse().unwrap(),
-                created_ms: u64::MAX,
-                password_changed_ms: u64::MAX,
-                disabled: true,
-                ..one.clone()
-            };
-            accounts.add_user(more).unwrap();
-        }
+        let mut accounts = full_of_users();
         // What is written with two bytes each.
         let (subject, name) = ("\"".repeat(255), "\u{20000}".repeat(64));
         let external = ExternalUser::new("https://id.example", &subject, &name).unwrap();
