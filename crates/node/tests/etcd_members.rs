@@ -103,6 +103,15 @@ impl Three {
         self.supervisors[place - 1] = Some(supervisor);
     }
 
+    /// All of them, from before there was TLS.
+    fn start_without_tls(&mut self) {
+        self.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
+        for place in 1..=3 {
+            self.start(place);
+        }
+        self.wait_until_whole();
+    }
+
     fn stop(&mut self, place: usize) {
         self.supervisors[place - 1] = None;
     }
@@ -608,12 +617,7 @@ fn members_get_tls_one_after_the_other() {
     each_release(|mut three| {
         let on = three.tls.clone();
         let coming = [1, 2, 3].map(|place| MemberTls::Coming(three.credentials(place)));
-        // From before there was TLS.
-        three.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
-        for place in 1..=3 {
-            three.start(place);
-        }
-        three.wait_until_whole();
+        three.start_without_tls();
         let onlooker = Onlooker::start(&three, coming[0].clone());
         // The new version, two of them without a word of it in their files, and somebody who makes files by hand: each goes on as the
         // others reach it.
@@ -688,11 +692,7 @@ fn a_member_is_replaced_while_others_have_no_tls() {
     each_release(|mut three| {
         let on = three.tls.clone();
         let coming = [1, 2, 3].map(|place| MemberTls::Coming(three.credentials(place)));
-        three.tls = [MemberTls::Off, MemberTls::Off, MemberTls::Off];
-        for place in 1..=3 {
-            three.start(place);
-        }
-        three.wait_until_whole();
+        three.start_without_tls();
         for place in 1..=3 {
             three.stop(place);
             three.tls[place - 1] = coming[place - 1].clone();
