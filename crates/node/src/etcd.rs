@@ -312,7 +312,7 @@ impl Plan {
     /// [`EtcdStartError::HasTls`] if the others reach it over TLS.
     fn check_tls(&self) -> Result<(), EtcdStartError> {
         let is_reached = !self.others.is_empty() && self.has_data();
-        // Here every note counts: too careful harms nobody.
+        // Whichever address it has: too careful harms nobody.
         if is_reached && self.secure.is_none() && self.has_note() {
             return Err(EtcdStartError::HasTls);
         }
