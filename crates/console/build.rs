@@ -41,11 +41,7 @@ fn main() -> io::Result<()> {
         if FORMS.iter().any(|form| name.ends_with(&format!(".{form}"))) {
             continue;
         }
-        let contents = fs::read(path)?;
-        let hash = blake3::hash(&contents).to_hex();
-        let tag = &hash[..32];
-        let plain = output.join(tag);
-        fs::write(&plain, contents)?;
+        let (tag, plain) = keep(&output, &fs::read(path)?)?;
         writeln!(
             table,
             "Asset {{ path: {:?}, tag: {tag:?}, plain: include_bytes!({plain:?}), brotli: {}, gzip: {} }},",
@@ -59,6 +55,14 @@ fn main() -> io::Result<()> {
     fs::write(output.join("assets.rs"), table)
 }
 
+/// Copies what a file has to where it is compiled in from: its tag, and where that is.
+fn keep(output: &Path, contents: &[u8]) -> io::Result<(String, PathBuf)> {
+    let tag = blake3::hash(contents).to_hex()[..32].to_owned();
+    let plain = output.join(&tag);
+    fs::write(&plain, contents)?;
+    Ok((tag, plain))
+}
+
 /// The table of the book's pages, and of the samples of `dist` that are in it.
 fn make_book(manifest: &Path, output: &Path) -> io::Result<()> {
     let docs = manifest.join("../../docs");
@@ -67,10 +71,7 @@ fn make_book(manifest: &Path, output: &Path) -> io::Result<()> {
     }
     let mut table = String::from("&[\n");
     for (path, contents) in book::pages(&docs)? {
-        let hash = blake3::hash(&contents).to_hex();
-        let tag = &hash[..32];
-        let plain = output.join(tag);
-        fs::write(&plain, contents)?;
+        let (tag, plain) = keep(output, &contents)?;
         writeln!(
             table,
             "Asset {{ path: {path:?}, tag: {tag:?}, plain: include_bytes!({plain:?}), brotli: None, gzip: None }},",
