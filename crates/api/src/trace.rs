@@ -173,12 +173,12 @@ async fn traced(request: Request, next: Next) -> Response {
     let trace = TraceContext::of(request.headers());
     let header = trace.header();
     let handled = async move {
-        let (method, path) = (request.method().clone(), shown_path(request.uri()));
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let begun = Instant::now();
         let response = next.run(request).await;
         tracing::debug!(
             %method,
-            path,
+            path = shown_path(&uri),
             status = response.status().as_u16(),
             milliseconds = begun.elapsed().as_millis() as u64,
             "answers"
