@@ -17,6 +17,8 @@ pub(crate) struct Failure {
 
 /// What it ends with where nothing else is said.
 const CODE: u8 = 1;
+/// What a command ends with that was asked something, where the answer is no.
+const CODE_NO: u8 = 3;
 
 /// Where a failure was told of already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,11 @@ enum Told {
 }
 
 impl Failure {
+    /// The answer to what was asked is no. The result has said why.
+    pub(crate) fn answer_is_no() -> Self {
+        Self::new("the answer is no").exit(CODE_NO).told()
+    }
+
     /// For a reason in words, which may end with a hint of its own, after an empty line.
     pub(crate) fn new(reason: impl fmt::Display) -> Self {
         let reason = reason.to_string();

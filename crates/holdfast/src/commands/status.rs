@@ -14,9 +14,6 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
-/// What the process ends with where the cluster is not well, and it was asked whether it is; as `upgrade-check` where the answer is no.
-const CODE_NOT_WELL: u8 = 3;
-
 /// Tells how the cluster is; with `check` the process ends by that.
 pub(crate) async fn run(
     global: &Global,
@@ -32,8 +29,7 @@ pub(crate) async fn run(
     if is_well || !check {
         return Ok(());
     }
-    // The result has said why.
-    Err(Failure::new("not well").exit(CODE_NOT_WELL).told())
+    Err(Failure::answer_is_no())
 }
 
 /// Whether the cluster is healthy, and every volume has all its copies.

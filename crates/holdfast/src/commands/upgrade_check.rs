@@ -23,9 +23,6 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-/// What the command ends with where the answer is no.
-const CODE_WAIT: u8 = 3;
-
 /// What it tells.
 #[derive(Debug, Serialize)]
 struct Check {
@@ -83,8 +80,7 @@ pub(crate) async fn run(global: &Global, output: &Output) -> Result<(), Failure>
     if check.may_go_on {
         return Ok(());
     }
-    // The result has said why.
-    Err(Failure::new("not now").exit(CODE_WAIT).told())
+    Err(Failure::answer_is_no())
 }
 
 /// What is to be known of tokens: which of them hold with an earlier version only.
