@@ -9,6 +9,8 @@
 //! - an order is answered by what the metadata said after it came;
 //! - orders of this node that read and replace the same record wait for each other, in their order;
 //! - a command that took somebody's right away is not answered before that is enforced everywhere;
+//! - the end of a session is not confirmed before what it had by RESERVE has ended, unless that takes too long; then it ends
+//!   as soon as it can;
 //! - a command decides nothing once it has lived for as long as a write may.
 
 mod asked;
@@ -17,7 +19,7 @@ mod enforcing;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_iscsi::target::TaskId;
+use holdfast_iscsi::target::{SessionId, TaskId};
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{AccessNexus, AccessRecord};
 use holdfast_model::{Fence, Incarnation, NodeId, VolumeId};
@@ -37,6 +39,8 @@ const ORDER_MAX: Duration = crate::clearing::ENDING_MAX;
 const RETRY: Duration = Duration::from_millis(100);
 /// Before it is read again because somebody else has replaced it: orders of other nodes come as fast as the metadata lets them.
 const AGAIN: Duration = Duration::from_millis(1);
+/// Before it is tried again to end what a nexus without a session has by RESERVE.
+const LOST_AGAIN: Duration = Duration::from_secs(2);
 /// How many orders may wait for one volume: several for each session that a volume has. Beyond it the unit is busy.
 const ORDERS_MAX: usize = 4096;
 /// How long after a session began a command of it may be one that its initiator repeats because it has lost another path:
@@ -61,8 +65,12 @@ pub(crate) enum Cause {
         /// what it was decided on.
         decided_by: Instant,
     },
-    /// A session has ended: what it had by RESERVE ends with it.
-    NexusLost(AccessNexus),
+    /// A nexus has no session any more: what it had by RESERVE ends.
+    NexusLost {
+        nexus: AccessNexus,
+        /// The session whose end waits for that.
+        closing: Option<SessionId>,
+    },
     /// The unit is being reset, by the clearing of this number.
     Reset(u64),
 }
@@ -133,6 +141,8 @@ pub(crate) struct Access {
     questions: Vec<Question>,
     /// By which fence everybody goes, of each volume, as orders of this node have seen to. By a later one somebody may not.
     enforced: BTreeMap<VolumeId, Fence>,
+    /// Volumes that a nexus without a session may still have by RESERVE, and when that is looked at again.
+    unreleased: BTreeMap<VolumeId, Instant>,
     next_number: u64,
 }
 
@@ -146,12 +156,14 @@ impl Access {
     /// A volume is gone.
     pub(crate) fn forget(&mut self, volume: VolumeId) {
         self.enforced.remove(&volume);
+        self.unreleased.remove(&volume);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let orders = self.orders.values().map(Order::appointment);
         let questions = self.questions.iter().map(|question| question.until);
-        orders.chain(questions).min()
+        let unreleased = self.unreleased.values().copied();
+        orders.chain(questions).chain(unreleased).min()
     }
 }
 
@@ -222,7 +234,7 @@ impl Engine {
     fn is_wanted(&self, number: u64) -> bool {
         match self.access.orders.get(&number).map(|order| &order.cause) {
             Some(Cause::Command { task, .. }) => !self.portal.is_aborted(*task),
-            Some(Cause::NexusLost(_) | Cause::Reset(_)) => true,
+            Some(Cause::NexusLost { .. } | Cause::Reset(_)) => true,
             None => false,
         }
     }
@@ -347,7 +359,7 @@ impl Engine {
                     },
                 }
             }
-            Cause::NexusLost(nexus) => only(reservation::on_nexus_loss(record, nexus)),
+            Cause::NexusLost { nexus, .. } => only(reservation::on_nexus_loss(record, nexus)),
             Cause::Reset(_) => only(reservation::on_reset(record)),
         }
     }
@@ -417,6 +429,7 @@ impl Engine {
     /// Goes on with orders whose time has come, and with questions; true if there was something to do.
     pub(crate) fn consider_orders(&mut self) -> bool {
         let mut busy = self.consider_questions();
+        busy |= self.consider_unreleased();
         if self.access.orders.is_empty() {
             return busy;
         }
@@ -467,10 +480,18 @@ impl Engine {
                 // Without one of its own, what it wanted may be done, and may not be enforced.
                 let settled = response.is_some() || proposed.is_none();
                 let response = response.unwrap_or_else(not_ready);
+                self.portal.release_late(&self.volumes, task);
                 self.portal
                     .answer(now, &self.volumes, task, (response, settled));
             }
-            Cause::NexusLost(_) => {}
+            Cause::NexusLost { closing, .. } => {
+                if response.is_none() {
+                    self.access.unreleased.insert(volume, now + LOST_AGAIN);
+                }
+                if let Some(session) = closing {
+                    self.portal.released(now, &self.volumes, session);
+                }
+            }
             Cause::Reset(clearing) => {
                 // There is none any more where there is no volume.
                 let is_gone = !self.world.cluster.volumes.contains_key(&volume);
@@ -512,7 +533,21 @@ impl Engine {
         let own = reserved.filter(|nexus| nexus.port == self.config.node);
         let lost = own.filter(|nexus| !self.portal.has_nexus(&self.volumes, volume, nexus));
         if let Some(nexus) = lost.cloned() {
-            self.begin_order(volume, Cause::NexusLost(nexus));
+            let closing = None;
+            self.begin_order(volume, Cause::NexusLost { nexus, closing });
         }
+    }
+
+    /// Tries again what could not be done in time; true if there was something to do.
+    fn consider_unreleased(&mut self) -> bool {
+        let now = self.world.now;
+        let unreleased = self.access.unreleased.iter();
+        let due = unreleased.filter(|(_, due)| **due <= now);
+        let due: Vec<VolumeId> = due.map(|(volume, _)| *volume).collect();
+        for volume in &due {
+            self.access.unreleased.remove(volume);
+            self.end_lost_reserve(*volume);
+        }
+        !due.is_empty()
     }
 }

@@ -5,7 +5,8 @@
 //! Invariants:
 //! - a command is answered when all parts of its operation have ended, and never after it was
 //!   aborted;
-//! - an abort, and the end of a session, is confirmed when every command concerned is over.
+//! - an abort, and the end of a session, is confirmed when every command concerned is over; the latter when what it had by RESERVE
+//!   is free, too, as far as that can be had in time.
 
 mod access;
 mod copy;
@@ -55,6 +56,8 @@ struct Session {
     seen: BTreeSet<u16>,
     units: BTreeMap<u16, Nexus>,
     closed: bool,
+    /// Volumes that it had by RESERVE, and that are not released yet.
+    releases: usize,
 }
 
 impl Session {
@@ -423,6 +426,7 @@ impl Portal {
                         seen: self.target.units_of(session),
                         units: BTreeMap::new(),
                         closed: false,
+                        releases: 0,
                     };
                     self.sessions.insert(session, opened);
                 }

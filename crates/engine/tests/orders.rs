@@ -1,4 +1,4 @@
-//! A command about reservations lives no longer than a write.
+//! A command about reservations lives no longer than a write, and a session no longer than what it has reserved.
 
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
 use holdfast_model::VolumeId;
@@ -54,4 +54,71 @@ fn what_has_lived_for_too_long_is_not_decided() {
     let sense = &host.done[&tag];
     assert_eq!((sense.status, sense.sense[2]), (0x02, 0x02), "NOT READY");
     assert!(!is_registered(&bench));
+}
+
+/// A host that has the unit reserved by RESERVE(6), at a node that the metadata answers no more.
+fn reserving() -> (Bench, Host) {
+    let mut bench = Bench::new(&[
+        volume_document(VOLUME),
+        (SliceRecord::key(SLICE), first_record().encode()),
+    ]);
+    let mut host = Host::log_in(&mut bench, 1, VOLUME);
+    let reserve = CommandRequest::new(UNIT, &[0x16, 0, 0, 0, 0, 0]);
+    let tag = host.submit(&mut bench, reserve);
+    bench.pass(1000);
+    host.run(&mut bench);
+    assert_eq!(host.done[&tag].status, 0x00);
+    assert!(is_reserved(&bench));
+    bench.metadata = Some(Vec::new());
+    (bench, host)
+}
+
+fn is_reserved(bench: &Bench) -> bool {
+    let record = bench.document::<AccessRecord>(&AccessRecord::key(VOLUME));
+    record.is_some_and(|record| record.reserved.is_some())
+}
+
+/// Whoever hears of it may reserve the unit at any node.
+#[test]
+fn a_logout_is_answered_when_what_its_session_had_reserved_is_free() {
+    let (mut bench, mut host) = reserving();
+    host.log_out(&mut bench);
+    bench.pass(5000);
+    host.run(&mut bench);
+    assert!(!host.initiator.has_ended(), "it is not free yet");
+    bench.release_metadata();
+    bench.pass(100);
+    host.run(&mut bench);
+    assert!(!is_reserved(&bench));
+    assert!(host.initiator.has_ended());
+}
+
+/// A new session on the same nexus would lose, by the end of the former one, what it has reserved itself.
+#[test]
+fn a_nexus_begins_anew_when_what_it_had_reserved_is_free() {
+    let (mut bench, _former) = reserving();
+    let mut host = Host::connect(&mut bench, 1, VOLUME);
+    bench.pass(2000);
+    host.run(&mut bench);
+    assert!(!host.initiator.is_logged_in());
+    bench.release_metadata();
+    bench.pass(100);
+    host.run(&mut bench);
+    assert!(!is_reserved(&bench));
+    assert!(host.initiator.is_logged_in());
+}
+
+/// Where the metadata is away for long, the host is not kept out, and the unit is free when it is there again.
+#[test]
+fn what_could_not_be_freed_in_time_is_later() {
+    let (mut bench, mut host) = reserving();
+    host.log_out(&mut bench);
+    bench.pass(11_000);
+    host.run(&mut bench);
+    assert!(host.initiator.has_ended(), "its time is over");
+    assert!(is_reserved(&bench));
+    bench.pass(30_000);
+    bench.release_metadata();
+    bench.pass(1000);
+    assert!(!is_reserved(&bench));
 }

@@ -94,16 +94,36 @@ impl Portal {
     }
 
     /// What a session had by RESERVE ends with it (SPC-2 5.5.1).
-    pub(super) fn release_reserved(&mut self, volumes: &Volumes, session: SessionId) {
-        let Some(session) = self.sessions.get(&session) else {
+    pub(super) fn release_reserved(&mut self, volumes: &Volumes, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         for volume in volumes.of(&session.nexus.target, None) {
             if volumes.access(volume).reserved.as_ref() == Some(&session.access) {
-                let cause = Cause::NexusLost(session.access.clone());
-                self.orders.push((volume, cause));
+                let nexus = session.access.clone();
+                let closing = Some(id);
+                session.releases += 1;
+                self.orders
+                    .push((volume, Cause::NexusLost { nexus, closing }));
             }
         }
+    }
+
+    /// An order of a command is over, which may have been a RESERVE of a session that has been closed meanwhile.
+    pub(crate) fn release_late(&mut self, volumes: &Volumes, task: TaskId) {
+        let session = self.tasks.get(&task).map(|task| task.session);
+        let closed = session.filter(|session| self.is_closed(*session));
+        if let Some(session) = closed {
+            self.release_reserved(volumes, session);
+        }
+    }
+
+    /// What a session that is being closed had by RESERVE of one volume has ended, or cannot be ended in time.
+    pub(crate) fn released(&mut self, now: Instant, volumes: &Volumes, id: SessionId) {
+        let session = self.sessions.get_mut(&id);
+        session.expect("it waits for that").releases -= 1;
+        self.finish_session(now, id);
+        self.settle(now, volumes);
     }
 
     /// All sessions with a volume are told something.

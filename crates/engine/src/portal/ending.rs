@@ -4,6 +4,7 @@
 //! Invariants:
 //! - an ending is confirmed when every command concerned is over, on every node, those included that
 //!   an earlier ending, or the end of a session, has left;
+//! - the end of a session is confirmed when what it had by RESERVE is released as well;
 //! - if one of them was let go without anybody knowing what became of it, the ending is rejected.
 
 use alloc::collections::BTreeSet;
@@ -336,9 +337,15 @@ impl Portal {
         }
     }
 
-    fn finish_session(&mut self, now: Instant, id: SessionId) {
-        let closed = self.sessions.get(&id).is_some_and(|session| session.closed);
-        if closed && !self.tasks.values().any(|task| task.session == id) {
+    pub(super) fn is_closed(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| session.closed)
+    }
+
+    /// Confirms the end of a session, if nothing of it is under way.
+    pub(super) fn finish_session(&mut self, now: Instant, id: SessionId) {
+        let session = self.sessions.get(&id);
+        let may_end = session.is_some_and(|session| session.closed && session.releases == 0);
+        if may_end && !self.tasks.values().any(|task| task.session == id) {
             self.sessions.remove(&id);
             self.target.finish_session(now, id, &mut self.out);
         }

@@ -57,13 +57,24 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn log_in(bench: &mut Bench, host: u8, volume: VolumeId) -> Self {
+        let mut host = Self::connect(bench, host, volume);
+        assert!(host.initiator.is_logged_in());
+        // What is told to whoever is new.
+        let ready = CommandRequest::new(UNIT, &[0; 6]);
+        assert_eq!(host.complete(bench, ready).status, 0x02);
+        host
+    }
+
+    /// A session that is being opened.
+    pub(crate) fn connect(bench: &mut Bench, host: u8, volume: VolumeId) -> Self {
         let mut config = InitiatorConfig::new(
             name(&initiator(host)),
             Isid([0x80, 0, 0, 0, 0, host]),
             SessionKind::Normal(name(&target(volume))),
         );
         config.ping_after = Duration::from_secs(10_000);
-        let connection = ConnectionId(u64::from(host) << 8 | volume.0);
+        bench.connections += 1;
+        let connection = ConnectionId(bench.connections);
         let mut out = InitiatorOutput::default();
         let mut host = Self {
             initiator: Initiator::connect(bench.now, config, &mut out),
@@ -76,10 +87,6 @@ impl Host {
         let from = "a test".into();
         bench.at_portal(PortalEvent::Connected { connection, from });
         host.run(bench);
-        assert!(host.initiator.is_logged_in());
-        // What is told to whoever is new.
-        let ready = CommandRequest::new(UNIT, &[0; 6]);
-        assert_eq!(host.complete(bench, ready).status, 0x02);
         host
     }
 
@@ -124,6 +131,11 @@ impl Host {
                 return;
             }
         }
+    }
+
+    pub(crate) fn log_out(&mut self, bench: &mut Bench) {
+        self.initiator.log_out(bench.now, &mut self.out);
+        self.run(bench);
     }
 
     pub(crate) fn submit(&mut self, bench: &mut Bench, request: CommandRequest) -> CommandTag {

@@ -115,8 +115,12 @@ pub(crate) struct Bench {
     keys: BTreeMap<String, (Bytes, Revision)>,
     revision: Revision,
     watch: Option<MetadataToken>,
+    /// What an engine's own transaction has changed, and whoever watches is to be told.
+    changes: Vec<WatchEvent>,
     /// When the peer, whose link is up, sends its next heartbeat, and the newest that it has.
     peer: Option<(Instant, Instant)>,
+    /// Connections that hosts have made.
+    pub(crate) connections: u64,
     /// What the engine has sent to the peer.
     pub(crate) sent: Vec<Message>,
     /// How often it has dropped the link to it.
@@ -144,7 +148,9 @@ impl Bench {
             keys: BTreeMap::new(),
             revision: Revision(1),
             watch: None,
+            changes: Vec::new(),
             peer: None,
+            connections: 0,
             sent: Vec::new(),
             resets: 0,
             grants: Vec::new(),
@@ -490,8 +496,15 @@ impl Bench {
     fn answer(&mut self, token: MetadataToken, request: MetadataRequest) {
         match request {
             MetadataRequest::Transact(transaction) => {
-                let answer = MetadataAnswer::Transacted(self.transact(transaction));
+                let outcome = self.transact(transaction);
+                let revision = outcome.revision;
+                let answer = MetadataAnswer::Transacted(outcome);
                 self.handle(Event::Metadata { token, answer });
+                let events = std::mem::take(&mut self.changes);
+                if let Some(token) = self.watch.filter(|_| !events.is_empty()) {
+                    let answer = MetadataAnswer::Watched { revision, events };
+                    self.handle(Event::Metadata { token, answer });
+                }
             }
             MetadataRequest::Watch { .. } => self.watch = Some(token),
             MetadataRequest::Unwatch => self.watch = self.watch.filter(|watch| *watch != token),
@@ -525,14 +538,20 @@ impl Bench {
                 OperationResult::Range(keys.map(|key| self.pair(key)).collect())
             }
             Operation::Put { key, value, .. } => {
-                self.keys.insert(key, (value, self.revision));
+                self.keys.insert(key.clone(), (value, self.revision));
+                let pair = self.pair(&key);
+                self.changes.push(WatchEvent::Put(pair));
                 OperationResult::Put
             }
             // What it has denied itself, and said of its domain, is all that an engine takes back.
             Operation::Delete(Selector::Key(key))
                 if key == DenialRecord::key(ME) || key == DomainRecord::key(ME) =>
             {
-                OperationResult::Delete(u64::from(self.keys.remove(&key).is_some()))
+                let count = u64::from(self.keys.remove(&key).is_some());
+                let mod_revision = self.revision;
+                let deleted = WatchEvent::Delete { key, mod_revision };
+                self.changes.extend((count > 0).then_some(deleted));
+                OperationResult::Delete(count)
             }
             Operation::Delete(selector) => panic!("an engine does not delete {selector:?}"),
         });
