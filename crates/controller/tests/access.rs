@@ -169,6 +169,39 @@ async fn a_node_without_its_key_puts_no_secret_on_record_and_others_seal_what_is
     steers.abort();
 }
 
+/// It may have the former key only, and must open what is written meanwhile when it is back.
+#[tokio::test]
+async fn a_node_that_does_not_answer_keeps_the_former_key_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let (n1, n2) = (Node::start(1, &store).await, Node::start(2, &store).await);
+    let (former, present) = (keys(1, None), keys(3, Some(1)));
+    // Its key was changed, and so was that of the other, which then fell silent.
+    opens_with(&n1, &present);
+    opens_with(&n2, &present);
+    let controller = with_seal(&store, &n1, &present);
+    n2.server.abort();
+    let is_with = async |seal: &Seal, secret: &str| {
+        controller.nodes().await.unwrap();
+        controller
+            .put_initiator(HOST, with_secret(secret))
+            .await
+            .unwrap();
+        let text = kept(&store).await.chap.unwrap().secret.0;
+        let key = seal.key_id().unwrap().to_string();
+        text.starts_with(&format!("sealed:1:{key}:"))
+    };
+    // Nothing is sealed before all have said what they open; what is sealed from then on has the former key.
+    assert!(!is_with(&present, "a secret of one hour").await);
+    present.begin();
+    assert!(is_with(&former, "a secret of another").await);
+    // It is back, with the present one.
+    let back = Node::start(2, &store).await;
+    opens_with(&back, &present);
+    assert!(is_with(&present, "a secret of a third").await);
+}
+
 /// What is kept of the host's secret, when that is as it is waited for.
 async fn sealed_by(store: &Embedded, is: impl Fn(&str) -> bool) -> String {
     let waited = async {
