@@ -29,7 +29,6 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{Record, RecordError};
 use holdfast_oidc::Provider;
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -398,18 +397,9 @@ fn draw(kind: ProofKind) -> Result<Drawn, Problem> {
 /// Bytes that nobody can guess.
 fn random<const N: usize>() -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty());
-    match count {
-        Ok(count) if count == N => Ok(bytes),
-        Ok(_) => Err(Problem::new(
-            ProblemKind::Internal,
-            "the system has no random bytes",
-        )),
-        Err(error) => Err(Problem::new(
-            ProblemKind::Internal,
-            std::io::Error::from(error),
-        )),
-    }
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| Problem::new(ProblemKind::Internal, error))?;
+    Ok(bytes)
 }
 
 fn unreadable(error: RecordError) -> Problem {

@@ -16,7 +16,6 @@ use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
 use holdfast_store::{StoreConfig, StoreIdentity};
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -310,7 +309,6 @@ fn engine_config(
 /// Bytes that nobody can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NodeError> {
     let mut bytes = [0; N];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(std::io::Error::from)?;
-    assert!(count == N, "up to 256 bytes come whole");
+    getrandom::fill(&mut bytes).map_err(std::io::Error::from)?;
     Ok(bytes)
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
 use ring::hkdf::{HKDF_SHA256, Salt};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::encoding::{base64url, of_base64url};
 use crate::settings::Settings;
@@ -152,7 +151,7 @@ fn since_1970_ms(time: SystemTime) -> u64 {
 
 fn random<const N: usize>() -> Result<[u8; N], NoRandom> {
     let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
+    let filled = getrandom::fill(&mut bytes);
     filled.map(|()| bytes).map_err(|_| NoRandom)
 }
 

@@ -10,7 +10,6 @@
 //! - text that somebody has tampered with is never opened.
 
 use ring::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::keys::{KEY_FILE, KeyId, Keys, bytes, hexadecimal};
 
@@ -66,7 +65,7 @@ pub(crate) fn seal((id, key): (KeyId, &LessSafeKey), context: &str, secret: &str
         return secret.to_owned();
     };
     let mut nonce = [0; NONCE_LEN];
-    let filled = SystemRandom::new().fill(&mut nonce);
+    let filled = getrandom::fill(&mut nonce);
     filled.expect("the system has randomness");
     let mut whole = vec![0; FILLED_BYTES];
     whole[0] = length;

@@ -14,7 +14,6 @@ use holdfast_certify::{
     Timing, report, run as carry_out,
 };
 use holdfast_control::{LUN_MAX, VolumeName};
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep};
 
@@ -287,7 +286,7 @@ fn chap(arguments: &CertifyArguments) -> Result<Option<ChapAccount>, Failure> {
 /// What makes keys, and the hosts' ports, those of this run.
 fn seed() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
-    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+    let filled = getrandom::fill(&mut bytes);
     filled.map_err(|error| Failure::new(format!("draw a key: {error}")))?;
     Ok(u64::from_ne_bytes(bytes))
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use holdfast_model::ClusterId;
 use holdfast_node::directory::replace_file;
 use holdfast_node::predecessor::{self, Holder};
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use super::layout::MetadataKind;
@@ -285,8 +284,7 @@ fn erase(path: &Path) -> io::Result<()> {
 
 fn random_cluster() -> io::Result<ClusterId> {
     let mut bytes = [0; 16];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
-    assert!(count == bytes.len(), "up to 256 bytes come whole");
+    getrandom::fill(&mut bytes)?;
     Ok(ClusterId(u128::from_ne_bytes(bytes)))
 }
 

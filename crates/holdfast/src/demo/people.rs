@@ -12,7 +12,6 @@ use holdfast_api::{Identities, ProblemKind, Shown};
 use holdfast_controller::Accounts;
 use holdfast_identity::{Caller, Role, Scope};
 use holdfast_model::record::Secret;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::layout::Layout;
 use super::patience::Patience;
@@ -100,8 +99,7 @@ fn write_secret(path: &Path, secret: &str) -> Result<(), Failure> {
 /// A text that nobody can guess.
 fn random() -> Result<String, Failure> {
     let mut bytes = [0; 16];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty());
-    let count = count.map_err(|error| Failure::new(format!("draw a password: {error}")))?;
-    assert!(count == bytes.len(), "up to 256 bytes come whole");
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| Failure::new(format!("draw a password: {error}")))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
