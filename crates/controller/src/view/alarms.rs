@@ -12,6 +12,7 @@ use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
 use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ByteSize, NodeId, VolumeId};
+use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::explained;
@@ -107,11 +108,17 @@ pub(crate) fn alarm_observations(
         of_node(&mut looked, inventory, reports, node, findings, wall_ms);
         if is_member(inventory, node.node) {
             let seconds = maintenance.seconds_of(node.node, wall_ms).unwrap_or(0);
-            let hours = seconds / 3600;
-            let detail = format!("it has been in maintenance for {hours} hours");
+            let since = maintenance.since_ms.get(&node.node);
+            let detail = since.map(|since| in_maintenance_since(*since));
             let subject = format!("node {}", node.name);
             let (all, kind) = (&mut looked.all, AlarmKind::MaintenanceLasts);
-            add(all, kind, &subject, Some(seconds), detail);
+            add(
+                all,
+                kind,
+                &subject,
+                Some(seconds),
+                detail.unwrap_or_default(),
+            );
         }
     }
     // What only a node's file names, or not all nodes reach, is told by a finding, and lost is none.
@@ -150,6 +157,17 @@ fn away_for_maintenance<'a>(inventory: &'a Inventory, reports: &Reports) -> Vec<
 /// Whether a node is in maintenance, and away: it says nothing, or has yet to be registered after its start.
 fn is_away_for_maintenance(inventory: &Inventory, reports: &Reports, node: NodeId) -> bool {
     standing(inventory, node) == NodeStanding::Maintenance && !reports.takes_part(node)
+}
+
+/// Since when a node is in maintenance, in words that stay true for as long as the alarm does: how long would be what it was
+/// when that was raised. `since_ms` counts from 1970 (UTC).
+fn in_maintenance_since(since_ms: u64) -> String {
+    let since = i64::try_from(since_ms)
+        .ok()
+        .and_then(|since| Timestamp::from_millisecond(since).ok())
+        .unwrap_or(Timestamp::MAX);
+    let since = since.strftime("%Y-%m-%d %H:%M UTC");
+    format!("it has been in maintenance since {since}")
 }
 
 /// The nodes that are in maintenance.

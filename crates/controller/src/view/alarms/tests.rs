@@ -85,6 +85,27 @@ fn what_is_away_for_maintenance_is_held_and_said() {
     let lasts = |node| value(&seen, AlarmKind::MaintenanceLasts, node);
     assert_eq!(lasts("node n2"), Some(Some(2 * DAY / 1000)));
     assert_eq!(lasts("node n1"), Some(Some(0)));
+    // What is said stays as it is when the alarm is raised: it tells when that began, at whatever time one looks.
+    let said = |node: &str| {
+        let subject = (AlarmKind::MaintenanceLasts, node.to_owned());
+        seen.all.seen[&subject].detail.clone()
+    };
+    assert_eq!(
+        said("node n2"),
+        "it has been in maintenance since 1970-01-04 00:00 UTC"
+    );
+    assert_eq!(said("node n1"), "");
+}
+
+#[test]
+fn when_maintenance_began_is_told_to_the_minute() {
+    for (since_ms, told) in [
+        (1_795_939_259_999, "2026-11-29 08:00 UTC"),
+        (u64::MAX, "9999-12-30 22:00 UTC"),
+    ] {
+        let words = in_maintenance_since(since_ms);
+        assert_eq!(words, format!("it has been in maintenance since {told}"));
+    }
 }
 
 #[test]
