@@ -38,9 +38,27 @@ test('a number stays on the line of its unit', () => {
   expect(pieces('`wait 5 s`')).toEqual([{ is: 'code', text: 'wait 5 s' }]);
 });
 
-test('a finding that stands alone begins as a sentence does, and names stay as they are', () => {
+test('a finding that stands alone begins as a sentence does', () => {
   expect(sentence('the copy on n3 is missing')).toBe('The copy on n3 is missing');
-  expect(sentence('n3 is down')).toBe('n3 is down');
-  expect(sentence('etcd is full')).toBe('etcd is full');
+  expect(sentence('start db-1: on its machine')).toBe('Start db-1: on its machine');
+  expect(sentence('what db-1 held')).toBe('What db-1 held');
   expect(sentence('1 of 2 slices')).toBe('1 of 2 slices');
+  expect(sentence('')).toBe('');
+});
+
+test('names stay as they are, wherever they stand', () => {
+  for (const name of [
+    'n3',
+    'db-1',
+    'alpha',
+    'a',
+    'the-first',
+    'nothing.example',
+    'iqn.2024-01',
+    'etcd',
+  ]) {
+    expect(sentence(`${name} is down`)).toBe(`${name} is down`);
+    expect(sentence(`${name}: it is down`)).toBe(`${name}: it is down`);
+  }
+  expect(sentence('wait: it is down')).toBe('wait: it is down');
 });

@@ -55,11 +55,16 @@ export function unbroken(text: string): string {
   return text.replace(NUMBER_AND_UNIT, '$1\u00a0');
 }
 
-/** Words that are written small wherever they stand. */
-const SMALL = /^(?:etcd|iqn|[a-z]*\d)/;
+/**
+ * Words of ours that texts of the interface begin with. No others are written large: any other may be the name of a node, a volume or a
+ * host, and those are told from each other by every letter. "a" and "one" are not among them, for nodes are called so.
+ */
+const OUR_WORDS =
+  'the|it|its|this|what|that|nothing|no|not|if|hosts|nobody|volumes|copies|room|' +
+  'add|ask|bring|call|correct|delete|do|end|give|have|let|look|make|put|rebuild|see|start|stop|take|wait';
+const BEGINS = new RegExp(`^(?:${OUR_WORDS})(?= )`);
 
-/** As a sentence of its own begins. */
+/** As a sentence of its own begins, unless it does with what may be a name. */
 export function sentence(text: string): string {
-  if (SMALL.test(text)) return text;
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return text.replace(BEGINS, (word) => word.charAt(0).toUpperCase() + word.slice(1));
 }
