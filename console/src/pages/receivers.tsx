@@ -42,6 +42,27 @@ function unchanged(one: Receiver | null): { 'If-Match'?: string } {
   return one?.etag ? { 'If-Match': one.etag } : {};
 }
 
+/** An order that was refused because somebody else was faster: nothing is done before one has seen what there is now. */
+function Outdated({
+  error,
+  latest,
+  onShow,
+}: {
+  error: unknown;
+  latest: Receiver | undefined;
+  onShow: (now: Receiver) => void;
+}) {
+  if (!(error instanceof Problem && error.status === 412 && latest)) return null;
+  return (
+    <p>
+      Somebody else has changed it since you opened this.{' '}
+      <Button variant="default" size="compact-sm" onClick={() => onShow(latest)}>
+        Show what is on record now
+      </Button>
+    </p>
+  );
+}
+
 type Order = 'put' | 'remove';
 
 function columns(order: (kind: Order | 'test', one: Receiver) => void): Column<Receiver>[] {
@@ -130,7 +151,7 @@ export function Receivers() {
         <PutDialog present={chosen} latest={latest(chosen)} onClose={close} />
       ) : null}
       {dialog === 'remove' && chosen ? (
-        <RemoveDialog receiver={latest(chosen) ?? chosen} onClose={close} />
+        <RemoveDialog present={chosen} latest={latest(chosen)} onClose={close} />
       ) : null}
       {testing ? <TestDialog receiver={testing} onClose={() => setTesting(null)} /> : null}
     </Panel>
@@ -163,7 +184,18 @@ function TestDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => 
   );
 }
 
-function RemoveDialog({ receiver, onClose }: { receiver: Receiver; onClose: () => void }) {
+function RemoveDialog({
+  present,
+  latest,
+  onClose,
+}: {
+  present: Receiver;
+  /** The same as it is on record now. */
+  latest: Receiver | undefined;
+  onClose: () => void;
+}) {
+  /** What is removed is what was shown, and not what somebody else makes of it meanwhile. */
+  const [receiver, setReceiver] = useState(present);
   const path = { name: receiver.name };
   const remove = useChange(() =>
     ask(
@@ -180,6 +212,14 @@ function RemoveDialog({ receiver, onClose }: { receiver: Receiver; onClose: () =
       onClose={onClose}
       onDo={() => remove.mutate(undefined, { onSuccess: onClose })}
     >
+      <Outdated
+        error={remove.error}
+        latest={latest}
+        onShow={(now) => {
+          setReceiver(now);
+          remove.reset();
+        }}
+      />
       <p>
         <strong>{receiver.name}</strong> ({where(receiver)}) is told of alarms no more.
       </p>
@@ -243,11 +283,6 @@ export function receiverOf(it: Typed): ReceiverPut {
   };
 }
 
-/** Whether an order was refused because somebody else had changed it first. */
-function isOutdated(error: unknown): boolean {
-  return error instanceof Problem && error.status === 412;
-}
-
 export function PutDialog({
   present: opened,
   latest,
@@ -300,22 +335,15 @@ export function PutDialog({
         })
       }
     >
-      {isOutdated(put.error) && latest ? (
-        <p>
-          Somebody else has changed it since you opened this.{' '}
-          <Button
-            variant="default"
-            size="compact-sm"
-            onClick={() => {
-              setPresent(latest);
-              setIt(typed(latest));
-              put.reset();
-            }}
-          >
-            Show what is on record now
-          </Button>
-        </p>
-      ) : null}
+      <Outdated
+        error={put.error}
+        latest={latest}
+        onShow={(now) => {
+          setPresent(now);
+          setIt(typed(now));
+          put.reset();
+        }}
+      />
       {present ? null : text('name', 'Name', { 'data-autofocus': true, placeholder: 'ops' })}
       {present ? null : (
         <NativeSelect
