@@ -183,7 +183,8 @@ pub enum EtcdStartError {
     #[error(
         "etcd's member here has TLS, and is to run without: the others would not reach it, and it would count as lost\n\n\
          hint: a member that has TLS keeps it. Take `off = true` out of the section [security] of this machine's file; a \
-         witness without credentials gets them (`holdfast security issue --witness`): docs/upgrade.md (TLS between members of etcd)"
+         witness without credentials gets them (`holdfast security issue --witness`): \"TLS between members of etcd\" in \
+         docs/upgrade.md"
     )]
     HasTls,
 }

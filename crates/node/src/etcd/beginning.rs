@@ -279,7 +279,7 @@ fn lost(own: &Own, orders: &Orders, member: &EtcdMember) -> Wait {
 /// What is to be done after the commands.
 const AFTERWARDS: &str = "Then see that etcd.members is the same in the configuration of all machines: each reads it at \
                           its start. A node takes the place of the former one where an empty file `take-over` is \
-                          in its `directory` when it starts (docs/deployment.md: A machine that is replaced)";
+                          in its `directory` when it starts (\"A machine that is replaced\" in docs/deployment.md)";
 
 /// The etcd that there is does not know this member. Where it knows one that the list does not have, a machine that
 /// is gone for good may be that: etcd takes nobody in beside a member that does not answer, so that one goes first.
@@ -311,7 +311,7 @@ fn no_member(own: &Own, orders: &Orders, members: &[EtcdMember]) -> Wait {
         // Which is no reason to remove one.
         let who = plain.join(" and ");
         format!(
-            "{text}\nThe others reach {who} without TLS still: docs/upgrade.md (TLS between members of etcd)"
+            "{text}\nThe others reach {who} without TLS still: \"TLS between members of etcd\" in docs/upgrade.md"
         )
     };
     Wait {
@@ -335,8 +335,8 @@ fn described(member: &EtcdMember) -> String {
 fn leaderless(own: &Own, other: &Other) -> Wait {
     let text = format!(
         "etcd's member {} has no data, and must not begin anew: {} has, and no leader. Start the other members; \
-         if too few are left, the metadata has to be made again (docs/deployment.md: When the metadata is lost for \
-         good)",
+         if too few are left, the metadata has to be made again (\"When the metadata is lost for good\" in \
+         docs/deployment.md)",
         own.name, other.name,
     );
     Wait {
@@ -349,8 +349,8 @@ fn leaderless(own: &Own, other: &Other) -> Wait {
 fn without_tls(own: &Own, plain: &str) -> Wait {
     let text = format!(
         "etcd's member {} has no data, and what answers at {plain} has no TLS: whether there is an etcd, it is not asked. \
-         Until all members have TLS, say `plain = true` in the section [etcd] of this machine's file (docs/upgrade.md: TLS between \
-         members of etcd); where a cluster begins, all machines have credentials, or all say `off = true` in [security]",
+         Until all members have TLS, say `plain = true` in the section [etcd] of this machine's file (\"TLS between \
+         members of etcd\" in docs/upgrade.md); where a cluster begins, all machines have credentials, or all say `off = true` in [security]",
         own.name,
     );
     Wait {

@@ -210,8 +210,8 @@ fn still_plain(plan: &Plan, own: &EtcdMember) -> String {
     format!(
         "etcd's member here has no TLS yet, and whoever reaches its ports can read and change what the cluster has agreed on: the \
          others reach it without, so it listens so. When all machines run this version, one after the other gets TLS by `etcdctl \
-         member update` (here: {:x} --peer-urls={}), given at another member, and by nothing else: docs/upgrade.md (TLS between \
-         members of etcd){permitted}",
+         member update` (here: {:x} --peer-urls={}), given at another member, and by nothing else: \"TLS between \
+         members of etcd\" in docs/upgrade.md{permitted}",
         own.id,
         plan.url(true)
     )
