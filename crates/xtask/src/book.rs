@@ -210,7 +210,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// What links can name in a text: its headings, in the form that both the book and code hosts give them.
-fn anchors(text: &str) -> BTreeSet<String> {
+pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut found = BTreeSet::new();
     let mut is_code = false;
@@ -223,13 +223,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         if !is_heading {
             continue;
         }
-        let letters = title.trim().chars().filter_map(|letter| match letter {
-            ' ' => Some('-'),
-            '-' | '_' => Some(letter),
-            other if other.is_alphanumeric() => Some(other.to_ascii_lowercase()),
-            _ => None,
-        });
-        let name: String = letters.collect();
+        let name = anchor(title);
         let count = seen.entry(name.clone()).or_insert(0);
         found.insert(match *count {
             0 => name,
@@ -238,6 +232,17 @@ fn anchors(text: &str) -> BTreeSet<String> {
         *count += 1;
     }
     found
+}
+
+/// What links call a heading that no other one of its text is like.
+pub(crate) fn anchor(title: &str) -> String {
+    let letters = title.trim().chars().filter_map(|letter| match letter {
+        ' ' => Some('-'),
+        '-' | '_' => Some(letter),
+        other if other.is_alphanumeric() => Some(other.to_ascii_lowercase()),
+        _ => None,
+    });
+    letters.collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::metadata;
 
+mod chapters;
 mod layers;
 mod sizes;
 mod source;
@@ -116,6 +117,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     let ratchet = files.iter().find(|file| file.path == RATCHET);
     sizes::check(&sizes, ratchet, &mut findings);
     unlisted::check(files, &mut findings);
+    chapters::check(files, &mut findings);
     findings
 }
 
