@@ -6,7 +6,7 @@
 //!   [`BELIEVED`] at most while it does not;
 //! - what metadata that has gone back says is not believed;
 //! - so many passwords are tried at a time, whoever asks; each try costs 19 MiB and some ten milliseconds;
-//! - who fails over and over, with a password or at a provider, waits, and keeps nobody else waiting who comes from elsewhere.
+//! - who fails over and over, with a password or with a made-up code of a provider, waits, and keeps nobody else waiting who comes from elsewhere.
 
 mod answer;
 mod audit_of_all;

@@ -593,6 +593,50 @@ async fn who_fails_at_a_provider_over_and_over_waits_and_nobody_else_does() {
 }
 
 #[tokio::test]
+async fn what_the_provider_is_to_blame_for_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let issuer = Issuer::start(&format!("{EXTERNAL}/api/v1/login/oidc/callback"), false);
+    let here = accounts(&store, folder.path(), "n1").await;
+    let here = here.trusting(provider(&issuer));
+    let fails = async |count: usize| {
+        let mut found = Vec::new();
+        for _ in 0..count {
+            found.push(here.come_back(away(&here).await, HERE).await.err().unwrap());
+        }
+        found
+    };
+    // It lets nobody in by itself, or somebody has no role: both more often than guesses may be.
+    issuer.behave(|it| it.error = Some("temporarily_unavailable"));
+    let denied = fails(25).await;
+    assert!(denied.iter().all(|it| it.fault == LoginFault::Denied));
+    issuer.behave(|it| {
+        it.error = None;
+        let groups = serde_json::json!(["guests"]);
+        it.claims.insert("groups".to_owned(), groups);
+    });
+    let no_role = fails(25).await;
+    assert!(no_role.iter().all(|it| it.fault == LoginFault::NoRole));
+    // Nor does that fill the log of what was done.
+    let told = no_role.iter().filter(|it| it.who.is_some()).count();
+    assert_eq!(told, 20);
+    // What it has to be asked for is paced besides.
+    issuer.behave(|it| {
+        it.claims.clear();
+        it.answers.insert("/token", (502, Vec::new()));
+    });
+    let down = fails(25).await;
+    let of = |fault| down.iter().filter(|it| it.fault == fault).count();
+    assert!(of(LoginFault::Provider) >= 16);
+    assert_eq!(of(LoginFault::Provider) + of(LoginFault::Busy), 25);
+    // A second after it is well again at most, somebody is let in from the same address.
+    issuer.behave(|it| it.answers.clear());
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let came = here.come_back(away(&here).await, HERE).await.ok().unwrap();
+    assert_eq!(came.caller.role, Role::Operator);
+}
+
+#[tokio::test]
 async fn a_login_at_a_provider_counts_where_that_provider_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("store"));

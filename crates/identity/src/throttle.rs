@@ -110,6 +110,25 @@ impl Throttle {
         count(&mut self.addresses, address.to_string(), now);
     }
 
+    /// The same of a user of whom something else than a password says who it is: the address counts for nothing.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn admit_user(&mut self, user: &str, now: Instant) -> Result<(), Duration> {
+        self.users
+            .retain(|_, failures| now < failures.last + FORGOTTEN_AFTER);
+        let failures = self.users.get(user);
+        match failures.map(|it| it.until(FREE_OF_USER)) {
+            Some(until) if now < until => Err(until.since(now)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Such a user has failed.
+    pub fn failed_of_user(&mut self, user: &str, now: Instant) {
+        count(&mut self.users, user.to_string(), now);
+    }
+
     /// A try has failed.
     pub fn failed(&mut self, user: &str, address: &str, now: Instant) {
         count(
@@ -249,6 +268,20 @@ mod tests {
         let later = at(2 + 15 * 60);
         assert_eq!(throttle.admit_address("192.0.2.1", later), Ok(()));
         assert!(throttle.addresses.is_empty());
+    }
+
+    #[test]
+    fn a_user_who_is_known_otherwise_waits_and_nobody_else_from_there() {
+        let mut throttle = Throttle::default();
+        for _ in 0..FREE_OF_USER {
+            assert_eq!(throttle.admit_user("f7c2-ada", at(0)), Ok(()));
+            throttle.failed_of_user("f7c2-ada", at(0));
+        }
+        assert_eq!(throttle.admit_user("f7c2-ada", at(0)), Err(WAIT_FIRST));
+        assert_eq!(throttle.admit_user("f7c2-bob", at(0)), Ok(()));
+        assert_eq!(throttle.admit_address("192.0.2.1", at(0)), Ok(()));
+        throttle.forgive("f7c2-ada");
+        assert_eq!(throttle.admit_user("f7c2-ada", at(0)), Ok(()));
     }
 
     #[test]

@@ -59,6 +59,25 @@ pub enum LoginError {
     NoRandom,
 }
 
+/// The provider's word for a code that is no good: made up, used, of another login, or too old (RFC 6749, section 5.2).
+const NO_GOOD: &str = "invalid_grant";
+
+impl LoginError {
+    /// Whether somebody may have guessed, at the cost of a question to the provider: with a code that is no good, or that is of
+    /// another login. It is for whoever counts what fails.
+    ///
+    /// All else that comes of such a question is for the provider, or for what is configured: the browser has nothing to do with
+    /// an ID token, which the provider itself hands out. What is refused before costs no question.
+    #[must_use]
+    pub fn is_guess(&self) -> bool {
+        match self {
+            Self::NotRedeemed(code) => code.as_str() == NO_GOOD,
+            Self::Token(error) => *error == TokenError::Nonce,
+            _ => false,
+        }
+    }
+}
+
 /// Why the provider cannot be worked with.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
@@ -172,6 +191,35 @@ impl std::fmt::Display for ErrorCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guess_is_a_code_that_is_no_good_and_nothing_that_the_provider_is_to_blame_for() {
+        let not_redeemed = |word| LoginError::NotRedeemed(ErrorCode::of(word));
+        assert!(not_redeemed("invalid_grant").is_guess());
+        assert!(LoginError::from(TokenError::Nonce).is_guess());
+        let words = [
+            "invalid_client",
+            "unauthorized_client",
+            "temporarily_unavailable",
+            "",
+        ];
+        let blameless = words.map(not_redeemed).into_iter().chain([
+            LoginError::Refused(ErrorCode::of("access_denied")),
+            LoginError::NoCode,
+            LoginError::OtherIssuer,
+            LoginError::NoRole {
+                subject: "f7c2-ada".to_owned(),
+                name: "ada".to_owned(),
+            },
+            TokenError::Time.into(),
+            TokenError::Signature.into(),
+            TokenError::Missing.into(),
+            Arc::new(ProviderError::Authentication).into(),
+        ]);
+        for error in blameless {
+            assert!(!error.is_guess(), "{error}");
+        }
+    }
 
     #[test]
     fn only_words_are_repeated() {

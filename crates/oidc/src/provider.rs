@@ -169,8 +169,26 @@ impl Provider {
         if metadata.says_issuer && back.issuer.is_none() {
             return Err(LoginError::OtherIssuer);
         }
-        let _place = self.redeeming.take(&ticket.state, from)?;
-        let token = self.redeem(&metadata, code, &ticket).await?;
+        let mut place = self.redeeming.take(&ticket.state, from)?;
+        let ended = self.ask_who(&metadata, code, &ticket).await;
+        let has_done_its_part = match &ended {
+            Ok(_) | Err(LoginError::NoRole { .. }) => true,
+            Err(error) => error.is_guess(),
+        };
+        if has_done_its_part {
+            place.bears_fruit();
+        }
+        ended
+    }
+
+    /// Who it is that the provider gave that code for.
+    async fn ask_who(
+        &self,
+        metadata: &Metadata,
+        code: &str,
+        ticket: &Ticket,
+    ) -> Result<Person, LoginError> {
+        let token = self.redeem(metadata, code, ticket).await?;
         let header = head(&token)?;
         let keys = self.keys_of(&header).await?;
         let found = keys.of(&header);

@@ -268,6 +268,38 @@ async fn who_has_codes_redeemed_over_and_over_keeps_nobody_else_out() {
 }
 
 #[tokio::test]
+async fn a_provider_that_is_down_is_not_asked_without_an_end_nor_by_those_who_wait_for_no_answer() {
+    let (issuer, provider) = pair();
+    let now = SystemTime::now();
+    let down = Some((503, Vec::new()));
+    issuer.behave(|it| it.answers.extend(down.map(|it| ("/token", it))));
+    for number in 0..20 {
+        let (begun, back) = away(&provider).await;
+        let ended = provider.end(returned(&begun.ticket, &back), from(1), now);
+        let error = ended.await.unwrap_err();
+        let is_paced = matches!(error, LoginError::Busy);
+        assert_eq!(is_paced, number >= 16, "{number}: {error}");
+    }
+    assert_eq!(issuer.asked("/token"), 16);
+    // Well again, it is asked for the same one within a second.
+    issuer.behave(|it| it.answers.clear());
+    let (begun, back) = away(&provider).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let ended = provider.end(returned(&begun.ticket, &back), from(1), now);
+    assert_eq!(ended.await.unwrap(), ada());
+    // Whoever has gone before the answer counts as well.
+    let before = issuer.asked("/token");
+    issuer.behave(|it| it.silent = Some("/token"));
+    for _ in 0..20 {
+        let (begun, back) = away(&provider).await;
+        let ended = provider.end(returned(&begun.ticket, &back), from(2), now);
+        let _ = tokio::time::timeout(Duration::from_millis(20), ended).await;
+    }
+    let asked = issuer.asked("/token") - before;
+    assert!((1..=16).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
 async fn who_says_what_is_brought_back_has_to_be_the_issuer() {
     let (issuer, provider) = pair();
     let now = SystemTime::now();

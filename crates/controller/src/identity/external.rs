@@ -4,17 +4,19 @@
 //! - nobody becomes a user by it, and no user's name, password or session has to do with it;
 //! - a browser is told a word for what went wrong; what it was is in the log, which nobody floods by that;
 //! - a login counts at nodes whose file names its provider, and nowhere else;
-//! - who brings back over and over what lets nobody in waits.
+//! - who brings back made-up codes over and over waits; what the provider or its configuration is to blame for keeps nobody
+//!   waiting here, for behind a proxy all come from one address: `holdfast-oidc` paces what that costs;
+//! - nobody whom the provider knows fills the log of what was done by coming without a role.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use holdfast_api::documents::{LoginMethods, LoginProvider, User};
 use holdfast_api::{
     BroughtBack, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
 };
-use holdfast_identity::{Caller, ExternalRecord, ExternalUser, ProofKind, Who};
+use holdfast_identity::{Caller, ExternalRecord, ExternalUser, ProofKind, Throttle, Who};
 use holdfast_model::Origin;
 use holdfast_oidc::{LoginError, Person, Provider, Returned};
 
@@ -64,7 +66,6 @@ impl Accounts {
         let person = match ended {
             Ok(person) => person,
             Err(LoginError::NoRole { subject, name }) => {
-                self.login_failed(from);
                 let user = ExternalUser::new(issuer, &subject, &name);
                 return Err(self.without_role(user, from).await);
             }
@@ -82,6 +83,7 @@ impl Accounts {
         };
         let drawn = draw(ProofKind::Session).map_err(unavailable)?;
         let now = now_ms();
+        self.logins_failed().forgive(user.subject());
         let begun = self
             .change_known(|known| {
                 let session = known.external.begin(&drawn, user.clone(), role, now);
@@ -94,11 +96,11 @@ impl Accounts {
         })
     }
 
-    /// The provider knows that one, and gives no role: what earlier logins began ends.
+    /// The provider knows that one, and gives no role: what earlier logins began ends. Of one who comes over and over that is put
+    /// down now and then.
     async fn without_role(&self, user: Option<ExternalUser>, from: Origin) -> LoginRefused {
-        let who = user
-            .as_ref()
-            .map(|user| format!("user {user} ({})", user.subject()));
+        let told = user.as_ref().filter(|user| self.is_told(user));
+        let who = told.map(|user| format!("user {user} ({})", user.subject()));
         if let Some(left_out) = self.may_complain(from) {
             tracing::info!(
                 ?who,
@@ -125,8 +127,8 @@ impl Accounts {
 
     /// That somebody may try to end a login from there.
     fn admit_login(&self, from: Origin) -> Result<(), LoginFault> {
-        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
-        let admitted = logins.admit_address(&from.to_string(), self.now());
+        let now = self.now();
+        let admitted = self.logins_failed().admit_address(&from.to_string(), now);
         admitted.map_err(|wait| {
             tracing::debug!(%from, ?wait, "a login by OIDC: too many have failed from there");
             LoginFault::Busy
@@ -134,8 +136,24 @@ impl Accounts {
     }
 
     fn login_failed(&self, from: Origin) {
-        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
-        logins.failed_at_address(&from.to_string(), self.now());
+        let now = self.now();
+        self.logins_failed()
+            .failed_at_address(&from.to_string(), now);
+    }
+
+    /// Whether it is put down once more that this one came without a role.
+    fn is_told(&self, user: &ExternalUser) -> bool {
+        let now = self.now();
+        let mut logins = self.logins_failed();
+        let is_told = logins.admit_user(user.subject(), now).is_ok();
+        if is_told {
+            logins.failed_of_user(user.subject(), now);
+        }
+        is_told
+    }
+
+    fn logins_failed(&self) -> MutexGuard<'_, Throttle> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the log is told of one more from there; with how much was not told.
@@ -159,7 +177,9 @@ impl Accounts {
             tracing::debug!(%from, "a login by OIDC: {error}");
             return fault;
         }
-        self.login_failed(from);
+        if error.is_guess() {
+            self.login_failed(from);
+        }
         if let Some(left_out) = self.may_complain(from) {
             tracing::warn!(%from, left_out, "a login by OIDC: {error}");
         }
