@@ -25,6 +25,7 @@ const COLUMNS: Column<AuditEntry>[] = [
         <div>{purpose(one.method, one.path)}</div>
         <span className="mono dim">
           {one.method} {one.path}
+          {one.about ? `: ${one.about}` : null}
         </span>
       </>
     ),

@@ -1,5 +1,7 @@
 //! Documents about the devices of a node.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -196,4 +198,26 @@ pub enum DeviceChange {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         give_up: bool,
     },
+}
+
+/// As the log of what was done has it.
+impl fmt::Display for DeviceChange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add { path, replaces, .. } => {
+                write!(formatter, "add device {path}")?;
+                replaces.map_or(Ok(()), |device| write!(formatter, " for device {device}"))
+            }
+            Self::Drain { device } => write!(formatter, "drain device {device}"),
+            Self::Resume { device } => write!(formatter, "resume device {device}"),
+            Self::Remove { device, give_up } => {
+                let given_up = if *give_up {
+                    ", give up what is lacking"
+                } else {
+                    ""
+                };
+                write!(formatter, "remove device {device}{given_up}")
+            }
+        }
+    }
 }

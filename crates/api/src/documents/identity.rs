@@ -298,6 +298,10 @@ pub struct AuditEntry {
     /// The code of the problem, if it was answered with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// What it was about, where the path does not say and it was done: what was made, such as `volume db`, `user ada` or
+    /// `token backup (0123456789abcdef)`, or what became of a device. No node of an earlier version says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
 }
 
 #[cfg(test)]
@@ -314,6 +318,28 @@ mod tests {
         assert_eq!(roles, serde_json::to_value(Role::ALL).unwrap());
         let scopes = schema(ScopeName::schema())["enum"].clone();
         assert_eq!(scopes, serde_json::to_value(Scope::ALL).unwrap());
+    }
+
+    /// Logs outlive versions, and nodes of two versions tell each other theirs.
+    #[test]
+    fn entries_are_read_by_the_versions_before_and_after_what_they_are_about_was_said() {
+        #[derive(Deserialize)]
+        struct Before {
+            path: String,
+            status: u16,
+        }
+        let before = r#"{"at_ms":1,"node":"n1","who":"user ada","from":"192.0.2.7","method":"POST","path":"/api/v1/volumes","status":201}"#;
+        let read: AuditEntry = serde_json::from_str(before).unwrap();
+        assert_eq!((&*read.path, read.about.clone()), ("/api/v1/volumes", None));
+        assert_eq!(serde_json::to_string(&read).unwrap(), before);
+        let now = AuditEntry {
+            about: Some("volume db".to_owned()),
+            ..read
+        };
+        let text = serde_json::to_string(&now).unwrap();
+        assert_eq!(serde_json::from_str::<AuditEntry>(&text).unwrap(), now);
+        let read: Before = serde_json::from_str(&text).unwrap();
+        assert_eq!((&*read.path, read.status), ("/api/v1/volumes", 201));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -28,7 +29,7 @@ use super::identity::session_cookie;
 use super::lasting::while_allowed;
 use super::login::CameBack;
 use super::permissions::{Need, needed};
-use super::shown::shown_path;
+use super::shown::{shown_path, shown_text};
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
@@ -289,8 +290,20 @@ fn note(identities: &dyn Identities, entry: AuditEntry, response: &Response) {
         at_ms: now_ms(),
         status: response.status().as_u16(),
         code: problem.map(|Answered(problem)| problem.code.clone().into_owned()),
+        about: response.extensions().get().map(|About(what)| what.clone()),
         ..entry
     });
+}
+
+/// What was done, where the path does not say: for the log of what was done. It goes with the answer.
+#[derive(Clone, Debug)]
+pub(super) struct About(String);
+
+impl About {
+    /// Of something that is done: what was only asked for may be a secret in the wrong place.
+    pub(super) fn new(what: &str) -> Extension<Self> {
+        Extension(Self(shown_text(what)))
+    }
 }
 
 /// Who a login was for, whether it succeeded or not: nobody was known before.

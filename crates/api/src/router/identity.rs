@@ -12,7 +12,7 @@ use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope,
 use holdfast_model::ClusterId;
 
 use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
-use super::guard::LoggedInAs;
+use super::guard::{About, LoggedInAs};
 use super::page::{PageQuery, chosen, page};
 use super::{asked, check_time, named, refuse};
 use crate::documents::{
@@ -208,10 +208,11 @@ pub(super) async fn user(
 pub(super) async fn create_user(
     State(door): State<Door>,
     request: Result<Json<UserCreate>, JsonRejection>,
-) -> Result<(StatusCode, Json<User>), Problem> {
+) -> Result<(StatusCode, Extension<About>, Json<User>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
     let made = known(&door)?.create_user(request).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    let about = About::new(&format!("user {}", made.name));
+    Ok((StatusCode::CREATED, about, Json(made)))
 }
 
 /// Change a user's role or password, or keep somebody from logging in
@@ -289,7 +290,9 @@ pub(super) async fn create_token(
     let Extension(caller) = caller.ok_or_else(no_address)?;
     let made = identities.create_token(request, &caller).await?;
     let unkept = [(header::CACHE_CONTROL, "no-store")];
-    Ok((StatusCode::CREATED, unkept, Json(made)).into_response())
+    // As it is called where it is used.
+    let about = About::new(&format!("token {} ({})", made.token.name, made.token.id));
+    Ok((StatusCode::CREATED, unkept, about, Json(made)).into_response())
 }
 
 /// Revoke a token

@@ -6,9 +6,10 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 
 use super::answers::{OfChange, OfOne, OfQuery, OfRemoval, OfTaggedChange};
+use super::guard::About;
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Tagged};
 use super::{conditional, named, refuse};
@@ -141,9 +142,11 @@ pub(super) async fn change_devices<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
     request: Result<Json<DeviceChange>, JsonRejection>,
-) -> Result<Json<DeviceList>, Problem> {
+) -> Result<(Extension<About>, Json<DeviceList>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_devices(&named(name)?, request).await.map(Json)
+    let about = About::new(&request.to_string());
+    let devices = api.change_devices(&named(name)?, request).await?;
+    Ok((about, Json(devices)))
 }
 
 /// Add a device to the node behind this interface, drain one, or remove one
@@ -159,7 +162,9 @@ pub(super) async fn change_devices<A: Api>(
 pub(super) async fn change_local_devices<A: Api>(
     State(api): State<Arc<A>>,
     request: Result<Json<DeviceChange>, JsonRejection>,
-) -> Result<Json<DeviceList>, Problem> {
+) -> Result<(Extension<About>, Json<DeviceList>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.change_local_devices(request).await.map(Json)
+    let about = About::new(&request.to_string());
+    let devices = api.change_local_devices(request).await?;
+    Ok((about, Json(devices)))
 }

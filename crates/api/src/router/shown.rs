@@ -1,4 +1,4 @@
-//! A path as it is put down in the log of what was done.
+//! A path, and what a request was about, as they are put down in the log of what was done.
 //!
 //! It refuses to show what proves who somebody is: of a token or a session in it, its id stands there and nothing behind it.
 //!
@@ -26,10 +26,28 @@ pub(crate) fn shown_path(uri: &Uri) -> String {
         alone if alone.starts_with(LOGIN_PATH) => alone,
         _ => path,
     };
-    let end = shown_bytes(path.as_bytes());
-    let letters = path.char_indices().take(PATH_LENGTH_MAX);
-    let shown = letters.take_while(|(at, letter)| at + letter.len_utf8() <= end);
-    shown.map(|(_, letter)| letter).collect()
+    beginning(path).collect()
+}
+
+/// What a request was about, as it is put down: bounded like a path, and without what proves who somebody is, which is a name that
+/// somebody may give. It stays on its line: what is no letter is shown as such.
+pub(super) fn shown_text(text: &str) -> String {
+    let on_one_line = |letter: char| {
+        if letter.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            letter
+        }
+    };
+    beginning(text).map(on_one_line).collect()
+}
+
+/// What may be shown.
+fn beginning(text: &str) -> impl Iterator<Item = char> {
+    let end = shown_bytes(text.as_bytes());
+    let letters = text.char_indices().take(PATH_LENGTH_MAX);
+    let shown = letters.take_while(move |(at, letter)| at + letter.len_utf8() <= end);
+    shown.map(|(_, letter)| letter)
 }
 
 /// How many bytes of a path may be shown.
@@ -107,6 +125,22 @@ mod tests {
         }
         assert_eq!(
             shown(&format!("/{}", "x".repeat(9000))).len(),
+            PATH_LENGTH_MAX
+        );
+    }
+
+    #[test]
+    fn what_it_was_about_is_bounded_and_on_one_line_and_no_token_is_in_it() {
+        assert_eq!(shown_text("volume db"), "volume db");
+        assert_eq!(
+            shown_text("add device /dev/a\nb"),
+            "add device /dev/a\u{fffd}b"
+        );
+        let id = "0".repeat(16);
+        let token = format!("token hft_{id}_{} (1)", "a".repeat(64));
+        assert_eq!(shown_text(&token), format!("token hft_{id}"));
+        assert_eq!(
+            shown_text(&"ä".repeat(9000)).chars().count(),
             PATH_LENGTH_MAX
         );
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 
 use super::answers::{OfCreation, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
+use super::guard::About;
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, KeyHeader, Tagged};
 use super::{asked, conditional, named, refuse, stall_query};
@@ -44,7 +45,7 @@ pub(super) async fn create_volume<A: Api>(
     State(api): State<Arc<A>>,
     OfRequest(key): OfRequest,
     request: Result<Json<VolumeCreate>, JsonRejection>,
-) -> Result<(StatusCode, Tagged<Volume>), Problem> {
+) -> Result<(StatusCode, Extension<About>, Tagged<Volume>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
     let Created { volume, is_new } = api.create_volume(Keyed { request, key }).await?;
     let status = if is_new {
@@ -52,7 +53,8 @@ pub(super) async fn create_volume<A: Api>(
     } else {
         StatusCode::OK
     };
-    Ok((status, Tagged(volume)))
+    let about = About::new(&format!("volume {}", volume.name));
+    Ok((status, about, Tagged(volume)))
 }
 
 /// A volume

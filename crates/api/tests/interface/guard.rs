@@ -510,6 +510,42 @@ async fn a_node_needs_no_token_and_one_that_is_shown_counts() {
 }
 
 #[tokio::test]
+async fn what_was_made_is_put_down_by_its_name_and_no_secret_of_it() {
+    let (url, _, known) = guarded(None).await;
+    let all = bearer("administrator-everything");
+    let volume = r#"{"name":"db","bytes":4096,"policy":"mirror2"}"#;
+    let token = r#"{"name":"t","role":"viewer","lifetime_seconds":60}"#;
+    let user = r#"{"name":"ada","role":"operator","password":"correct horse battery"}"#;
+    let device = r#"{"order":"add","path":"/dev/sdb","replaces":3}"#;
+    let is_made = [
+        ("POST /api/v1/volumes", volume, Some("volume db")),
+        ("POST /api/v1/users", user, Some("user bob")),
+        ("POST /api/v1/tokens", token, Some("token t (00)")),
+        (
+            "POST /api/v1/local/devices",
+            device,
+            Some("add device /dev/sdb for device 3"),
+        ),
+        // The path says which, or nothing was made: what was asked for may be a secret in the wrong place.
+        ("POST /api/v1/volumes/db/scrub", "", None),
+        ("POST /api/v1/nodes/n1/devices", device, None),
+        ("POST /api/v1/users", r#"{"name":"hunter2"}"#, None),
+    ];
+    for (what, body, about) in is_made {
+        let (status, answer) = ask(&url, what, &all, body).await;
+        let noted = known.noted.lock().unwrap();
+        let last = noted.last().unwrap();
+        assert_eq!(format!("{} {}", last.method, last.path), what);
+        assert_eq!(last.status, status, "{answer}");
+        assert_eq!(last.about.as_deref(), about, "{what}: {answer}");
+    }
+    let noted = serde_json::to_string(&*known.noted.lock().unwrap()).unwrap();
+    for secret in ["hft_x", "correct horse", "hunter2"] {
+        assert!(!noted.contains(secret), "{noted}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_changed_that_cannot_be_put_down() {
     let (url, api, known) = guarded(None).await;
     *known.puts_nothing_down.lock().unwrap() = true;

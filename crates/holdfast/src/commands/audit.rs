@@ -52,12 +52,14 @@ fn text(entries: &[AuditEntry]) -> String {
                 Some(code) => format!("{} {code}", entry.status),
                 None => entry.status.to_string(),
             };
+            let about = entry.about.as_ref();
+            let about = about.map_or_else(String::new, |about| format!(": {about}"));
             [
                 utc(entry.at_ms),
                 entry.node.clone(),
                 entry.who.clone(),
                 entry.from.clone(),
-                format!("{} {}", entry.method, entry.path),
+                format!("{} {}{about}", entry.method, entry.path),
                 result,
             ]
         })
