@@ -73,10 +73,9 @@ impl Throttle {
     /// # Errors
     /// How long.
     pub fn admit(&mut self, user: &str, address: &str, now: Instant) -> Result<(), Duration> {
-        let is_kept = |failures: &Failures| now < failures.last + FORGOTTEN_AFTER;
-        self.pairs.retain(|_, failures| is_kept(failures));
-        self.addresses.retain(|_, failures| is_kept(failures));
-        self.users.retain(|_, failures| is_kept(failures));
+        forget(&mut self.pairs, now);
+        forget(&mut self.addresses, now);
+        forget(&mut self.users, now);
         self.known.retain(|_, last| now < *last + KNOWN_FOR);
         let pair = (user.to_string(), address.to_string());
         let is_known = self.known.contains_key(&pair);
@@ -85,10 +84,7 @@ impl Throttle {
         let of_address = of_address.map(|it| it.until(FREE_OF_ADDRESS));
         let of_user = self.users.get(user).filter(|_| !is_known);
         let of_user = of_user.map(|it| it.until(FREE_OF_USER));
-        match of_pair.max(of_address).max(of_user) {
-            Some(until) if now < until => Err(until.since(now)),
-            _ => Ok(()),
-        }
+        allowed(of_pair.max(of_address).max(of_user), now)
     }
 
     /// The same of a try of which no user is known.
@@ -96,13 +92,9 @@ impl Throttle {
     /// # Errors
     /// How long to wait.
     pub fn admit_address(&mut self, address: &str, now: Instant) -> Result<(), Duration> {
-        self.addresses
-            .retain(|_, failures| now < failures.last + FORGOTTEN_AFTER);
+        forget(&mut self.addresses, now);
         let failures = self.addresses.get(address);
-        match failures.map(|it| it.until(FREE_OF_ADDRESS)) {
-            Some(until) if now < until => Err(until.since(now)),
-            _ => Ok(()),
-        }
+        allowed(failures.map(|it| it.until(FREE_OF_ADDRESS)), now)
     }
 
     /// A try of which no user is known has failed.
@@ -115,13 +107,9 @@ impl Throttle {
     /// # Errors
     /// How long to wait.
     pub fn admit_user(&mut self, user: &str, now: Instant) -> Result<(), Duration> {
-        self.users
-            .retain(|_, failures| now < failures.last + FORGOTTEN_AFTER);
+        forget(&mut self.users, now);
         let failures = self.users.get(user);
-        match failures.map(|it| it.until(FREE_OF_USER)) {
-            Some(until) if now < until => Err(until.since(now)),
-            _ => Ok(()),
-        }
+        allowed(failures.map(|it| it.until(FREE_OF_USER)), now)
     }
 
     /// Such a user has failed.
@@ -149,11 +137,25 @@ impl Throttle {
         self.known.insert(pair, now);
     }
 
-    /// The user has another password: what was tried before counts for nothing, and from where that one logged in does neither.
+    /// The user has another password, or is known otherwise and was let in: what was tried before counts for nothing, and from where
+    /// that one logged in does neither.
     pub fn forgive(&mut self, user: &str) {
         self.users.remove(user);
         self.pairs.retain(|(name, _), _| name != user);
         self.known.retain(|(name, _), _| name != user);
+    }
+}
+
+/// Forgets failures that are long past.
+fn forget<K: Ord>(kept: &mut BTreeMap<K, Failures>, now: Instant) {
+    kept.retain(|_, failures| now < failures.last + FORGOTTEN_AFTER);
+}
+
+/// Whether nobody waits any more; else how long.
+fn allowed(until: Option<Instant>, now: Instant) -> Result<(), Duration> {
+    match until {
+        Some(until) if now < until => Err(until.since(now)),
+        _ => Ok(()),
     }
 }
 
