@@ -9,21 +9,22 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
-use crate::made::LIKE_TESTS;
-use crate::{bite, book, console, etcd, fuzz, licences, openapi, reference, schemathesis, tidy};
+use crate::made::Program;
+use crate::process::succeed;
+use crate::{
+    bite, book, console, etcd, fuzz, licences, openapi, reference, schemathesis, suites, tidy,
+};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
 /// Seeds that only this run simulates, so that the gate sees more of the world with every run.
-const SEEDS_FRESH: u64 = 32;
+const SEEDS_FRESH: u64 = 1000;
 
-/// The package whose tests and seeds are a step of their own.
-const SIMULATOR: &str = "holdfast-sim";
-/// Optimised, for its stories take minutes else, and with everything asserted.
-const CHECKED: [&str; 5] = ["--profile", "checked", "--locked", "-p", SIMULATOR];
+/// What simulates them.
+const SIMULATOR: Program = Program::Bin("holdfast-sim");
 
 struct Step {
     name: &'static str,
@@ -76,11 +77,12 @@ const LINTS: Step = Step {
 const DOCS: Step = Step {
     name: "docs",
     run: |root| {
-        let mut command = cargo::command();
-        command
-            .args(["doc", "--workspace", "--no-deps", "--locked"])
-            .env("RUSTDOCFLAGS", "-D warnings");
-        finish(root, command)
+        succeed(
+            cargo::command()
+                .args(["doc", "--workspace", "--no-deps", "--locked"])
+                .env("RUSTDOCFLAGS", "-D warnings")
+                .current_dir(root),
+        )
     },
 };
 const OPENAPI: Step = Step {
@@ -101,25 +103,7 @@ const ETCD: Step = Step {
 };
 const TESTS: Step = Step {
     name: "tests",
-    run: |root| {
-        // The binaries first: end-to-end tests of one package run those of another.
-        let build = ["build", "--bins", "--locked"];
-        run_cargo(root, &[&build[..], &LIKE_TESTS].concat())?;
-        run_cargo(
-            root,
-            &[
-                "test",
-                "--workspace",
-                "--exclude",
-                SIMULATOR,
-                "--lib",
-                "--bins",
-                "--tests",
-                "--locked",
-            ],
-        )?;
-        run_cargo(root, &["test", "--workspace", "--doc", "--locked"])
-    },
+    run: suites::run,
 };
 const BROWSER: Step = Step {
     name: "browser",
@@ -202,15 +186,14 @@ pub(crate) fn fix(root: &Path) -> Result<()> {
 }
 
 fn simulate(root: &Path) -> Result<()> {
-    run_cargo(root, &[&["test"], &CHECKED[..]].concat())?;
+    let program = SIMULATOR.build(root)?;
     let fresh = fresh_seed()?;
     let ranges = [
         format!("0..{SEEDS_FIXED}"),
         format!("{fresh}..{}", fresh + SEEDS_FRESH),
     ];
     for range in ranges {
-        let seeds = ["--", "--seeds", &range];
-        run_cargo(root, &[&["run", "--quiet"], &CHECKED[..], &seeds].concat())?;
+        succeed(Command::new(&program).args(["--seeds", &range]))?;
     }
     Ok(())
 }
@@ -226,20 +209,7 @@ fn fresh_seed() -> Result<u64> {
 }
 
 fn run_cargo(root: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = cargo::command();
-    command.args(arguments);
-    finish(root, command)
-}
-
-fn finish(root: &Path, mut command: Command) -> Result<()> {
-    let status = command
-        .current_dir(root)
-        .status()
-        .with_context(|| format!("start {command:?}"))?;
-    if !status.success() {
-        bail!("{command:?} ended with {status}");
-    }
-    Ok(())
+    succeed(cargo::command().args(arguments).current_dir(root))
 }
 
 #[cfg(test)]

@@ -25,7 +25,10 @@ pub(crate) enum Program {
 
 impl Program {
     /// Builds it; where it is then.
-    fn build(self, root: &Path) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(crate) fn build(self, root: &Path) -> Result<PathBuf> {
         let (kind, name, folder) = match self {
             Self::Bin(name) => ("--bin", name, "debug"),
             Self::Example(name) => ("--example", name, "debug/examples"),

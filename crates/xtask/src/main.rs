@@ -24,9 +24,11 @@ mod made;
 mod metadata;
 mod openapi;
 mod package;
+mod process;
 mod reference;
 mod schemathesis;
 mod seeds;
+mod suites;
 mod tidy;
 
 const USAGE: &str = "\

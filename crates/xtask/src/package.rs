@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
+use crate::process::succeed;
 use crate::{book, metadata};
 
 mod clean;
@@ -110,15 +111,6 @@ fn packaged(service: &str) -> String {
     let lines = lines.filter(|line| !line.starts_with("# /etc/systemd/"));
     let lines = lines.map(|line| line.replace(OWN_PATH, PACKAGE_PATH) + "\n");
     lines.collect()
-}
-
-/// Runs a command that has to end well.
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("start {command:?}"))?;
-    ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(())
 }
 
 #[cfg(test)]

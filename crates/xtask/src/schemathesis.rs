@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::process::succeed;
 use crate::{metadata, openapi};
 
 /// What is installed.
@@ -118,14 +119,6 @@ fn install(root: &Path, built: &Path) -> Result<PathBuf> {
     .context("install schemathesis; packages come from PyPI, which the network may refuse")?;
     fs::write(folder.join(has), named).context("note what was installed")?;
     Ok(program)
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("start {command:?}"))?;
-    ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(())
 }
 
 /// The document without the answer that stands for all others.
