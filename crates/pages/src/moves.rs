@@ -79,16 +79,16 @@ impl Pages {
         self.count_chosen();
     }
 
-    /// Counts the slots that the round under way has taken anew: devices are drained, or not any more.
+    /// Counts the slots that the round under way has taken, and those that it gives back: devices are drained, or not any more.
     pub(crate) fn count_chosen(&mut self) {
         let Some(round) = &mut self.round else {
             return;
         };
-        let chosen = round
-            .jobs
-            .iter()
-            .filter(|job| job.is_chosen && !self.place.device_of_slot(job.slot).is_drained);
-        round.chosen = chosen.count() as u32;
+        let counts = |slot: &u32| !self.place.device_of_slot(*slot).is_drained;
+        let chosen = round.jobs.iter().filter(|job| job.is_chosen);
+        round.chosen = chosen.map(|job| job.slot).filter(counts).count() as u32;
+        let left = round.jobs.iter().filter_map(|job| job.leaves);
+        round.left = left.filter(counts).count() as u32;
     }
 
     /// Forgets a device that is drained and of which no slot is used. Nothing may be under way on it.

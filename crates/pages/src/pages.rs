@@ -209,11 +209,11 @@ impl Pages {
         self.map.keys().copied()
     }
 
-    /// Slots that no page has, of the devices that are not drained; one that a round has chosen counts until
-    /// its page is in the map.
+    /// Slots that no page has, of the devices that are not drained; one that a round has taken counts until its page is in the map
+    /// with it, and then the one that the page has left.
     #[must_use]
     pub fn free_slots(&self) -> u32 {
-        self.slots.free() + self.round.as_ref().map_or(0, Round::chosen)
+        self.slots.free() + self.round.as_ref().map_or(0, Round::between)
     }
 
     /// All slots of the devices that are not drained.

@@ -42,7 +42,7 @@ pub(crate) struct Job {
     pub(crate) from: Option<u32>,
     /// The slot that it leaves, if it is in another one already: its entry is cleared with the new one's writing, for the owner's
     /// journal has all of the page until both are on stable storage.
-    leaves: Option<u32>,
+    pub(crate) leaves: Option<u32>,
     /// The checksums of what is in the slot already.
     adopted: Option<PageChecksums>,
     /// What the page will be.
@@ -79,16 +79,19 @@ pub(crate) struct Round {
     logged: bool,
     /// Slots that it has taken, of the devices that are not drained.
     pub(crate) chosen: u32,
+    /// Slots that it gives back at its end for those, of the devices that are not drained.
+    pub(crate) left: u32,
 }
 
 impl Round {
-    /// Slots that the round has taken for pages that are not in the map yet, of the devices that are not drained.
-    pub(crate) fn chosen(&self) -> u32 {
+    /// Slots that no page has and that are not free, of the devices that are not drained: those taken for pages that are not in the
+    /// map with them yet, then those that these have left.
+    pub(crate) fn between(&self) -> u32 {
         match self.step {
             Step::Loading | Step::Fetching | Step::Data | Step::DataFlush | Step::Logging => {
                 self.chosen
             }
-            Step::Table | Step::TableFlush => 0,
+            Step::Table | Step::TableFlush => self.left,
         }
     }
 }
@@ -165,6 +168,7 @@ impl Pages {
             plan: RoundPlan::default(),
             logged: false,
             chosen: 0,
+            left: 0,
         });
         self.count_chosen();
         self.round_goes_on(requests, events);
@@ -247,7 +251,7 @@ impl Pages {
             paints: Vec::new(),
             drop: false,
             slot,
-            is_chosen: false,
+            is_chosen: true,
             from: None,
             leaves: own.filter(|own| *own != NO_SLOT),
             adopted: Some(checksums),

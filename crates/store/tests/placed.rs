@@ -6,6 +6,7 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskRequest, Entry, Epoch, Fence, PAGE_SIZE,
     PageIndex, Sequence,
 };
+use holdfast_stdx::Duration;
 use holdfast_store::{BlockRead, DeviceOrder, ReadSource, StoreToken, View};
 
 /// A store on one device.
@@ -66,6 +67,45 @@ fn a_whole_page_is_written_once() {
     }
     let mut bench = bench.reopened();
     assert_eq!(read(&mut bench, 3), contents(3, 19));
+}
+
+/// What is told of the room at every step until all is at rest, without what is told twice in a row.
+fn told_of_room(bench: &mut Bench) -> Vec<u64> {
+    let end = bench.now + Duration::from_secs(1);
+    let mut told = vec![bench.store.usage().pages_free()];
+    loop {
+        while bench.go_on().expect("there is power") {
+            told.push(bench.store.usage().pages_free());
+        }
+        let Some(due) = bench.store.next_timeout().filter(|due| *due <= end) else {
+            break;
+        };
+        bench.now = bench.now.max(due);
+        bench.store.handle_timeout(bench.now, &mut bench.out);
+        told.push(bench.store.usage().pages_free());
+    }
+    told.dedup();
+    told
+}
+
+/// While a placed page became the page, its slot counted beside the room that was kept for it: of a pool that was almost full, writes
+/// were refused for room that was free a moment later.
+#[test]
+fn a_page_that_is_placed_takes_its_room_once() {
+    let mut bench = new();
+    let all = bench.store.usage().pages;
+    let pages = [3, 4, 5];
+    let left = all - pages.len() as u64;
+    for time in 1..3 {
+        let mut last = Sequence(0);
+        for page in pages {
+            last = begin(&mut bench, page, time);
+        }
+        assert_eq!(told_of_room(&mut bench), [left], "before it is committed");
+        bench.store.set_committed(bench.now, SLICE, last);
+        assert_eq!(told_of_room(&mut bench), [left], "while it is destaged");
+        assert_eq!(bench.store.usage().dirty_bytes, 0);
+    }
 }
 
 #[test]
