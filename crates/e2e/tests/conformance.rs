@@ -1,8 +1,9 @@
 //! libiscsi's conformance suite on every node: passed, and not skipped.
 
 use std::collections::BTreeSet;
+use std::thread;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use holdfast_e2e::conformance::{self, Verdict};
 use holdfast_e2e::host::Host;
 use holdfast_e2e::image::url;
@@ -77,29 +78,54 @@ const SUITES_OF_TWO_PATHS: [&str; 2] = ["MultipathIO.Simple", "MultipathIO.Compa
 /// run once, on a volume that is new.
 const SUITE_OF_A_NEW_VOLUME: &str = "MultipathIO.CompareAndWrite";
 
+/// Each on a volume of its own, so that they need not wait for each other.
 #[test]
 fn every_node_passes_the_suites() {
-    scenario(DemoOptions::default(), |demo| {
-        Host::open(demo, "demo")?.wait_for_all_groups()?;
+    let options = DemoOptions {
+        volumes: vec!["a:4GiB:mirror2", "b:4GiB:mirror2", "c:4GiB:mirror2"],
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
         let file = demo.file();
-        let volume = file.volume("demo")?;
+        for volume in &file.volumes {
+            Host::open(demo, &volume.name)?.wait_for_all_groups()?;
+        }
+        ensure!(file.nodes.len() == file.volumes.len(), "one for each node");
+        let found: Vec<Result<Vec<String>>> = thread::scope(|scope| {
+            let places = file.nodes.iter().zip(&file.volumes);
+            let runs: Vec<_> = places
+                .map(|(node, volume)| {
+                    let url = url(node.portal, &volume.target, volume.lun);
+                    scope.spawn(move || complaints_at(&url, &node.name))
+                })
+                .collect();
+            let ends = runs.into_iter().map(|run| run.join());
+            ends.map(|end| end.unwrap_or_else(|_| bail!("a run has panicked")))
+                .collect()
+        });
         let mut complaints = Vec::new();
-        for node in &file.nodes {
-            let url = url(node.portal, &volume.target, volume.lun);
-            for suite in SUITES.into_iter().chain(SUITES_OF_RESERVATIONS) {
-                complaints.extend(complaints_of(suite, &url, &node.name)?);
-            }
-            for suite in SUITES_SKIPPED {
-                let outcome = conformance::run(suite, &url)?;
-                let found = outcome.tests.iter();
-                let found = found.filter(|test| test.verdict != Verdict::Skipped);
-                complaints.extend(found.map(|test| format!("{}: {test}", node.name)));
-            }
+        for of_node in found {
+            complaints.extend(of_node?);
         }
         let count = complaints.len();
         ensure!(count == 0, "{count} tests:\n{}", complaints.join("\n"));
         Ok(())
     });
+}
+
+/// What all suites that need one way complain about there.
+fn complaints_at(url: &str, node: &str) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    for suite in SUITES.into_iter().chain(SUITES_OF_RESERVATIONS) {
+        complaints.extend(complaints_of(suite, url, node)?);
+    }
+    for suite in SUITES_SKIPPED {
+        let outcome = conformance::run(suite, url)?;
+        let found = outcome.tests.iter();
+        let found = found.filter(|test| test.verdict != Verdict::Skipped);
+        complaints.extend(found.map(|test| format!("{node}: {test}")));
+    }
+    Ok(complaints)
 }
 
 /// There is no suite that is run nowhere.
