@@ -320,18 +320,18 @@ fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> 
         bytes_per_second: work::sum(reports, copies).bytes_per_second,
         ..ToMove::default()
     };
-    let mut bytes_left: u64 = 0;
     for slice in leaving {
         let used = slice_used_bytes(reports, slice).unwrap_or(0);
         to_move.slices = to_move.slices.saturating_add(1);
         to_move.bytes = to_move.bytes.saturating_add(used);
         // What has no place yet is copied as a whole.
         let left = left.get(&slice.slice).copied().unwrap_or(used);
-        bytes_left = bytes_left.saturating_add(left);
+        to_move.bytes_left = to_move.bytes_left.saturating_add(left);
     }
     // What nobody serves there is nothing to copy from, however little it is known to hold.
     let all_move = leaving.iter().all(|slice| server(reports, slice).is_some());
-    to_move.seconds_left = work::seconds(bytes_left, to_move.bytes_per_second).filter(|_| all_move);
+    to_move.seconds_left = work::seconds(to_move.bytes_left, to_move.bytes_per_second);
+    to_move.seconds_left = to_move.seconds_left.filter(|_| all_move);
     to_move
 }
 

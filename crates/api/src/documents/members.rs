@@ -45,6 +45,9 @@ pub struct ToMove {
     pub slices: u32,
     /// Bytes of pages in them.
     pub bytes: u64,
+    /// Bytes that are still to be copied until all of it is elsewhere: of what is on its way, what is left.
+    #[serde(default)]
+    pub bytes_left: u64,
     /// Bytes in a second that are copied of them to other nodes.
     #[serde(default)]
     pub bytes_per_second: u64,

@@ -35,7 +35,7 @@ pub(crate) fn tasks(inventory: &Inventory, reports: &Reports) -> Vec<Task> {
             tasks.push(Task {
                 node: Some(node.name.clone()),
                 is_waiting: work.bytes_per_second == 0,
-                bytes_left: Some(work.bytes),
+                bytes_left: Some(work.bytes_left),
                 bytes_per_second: work.bytes_per_second,
                 seconds_left: work.seconds_left,
                 can_cancel: true,

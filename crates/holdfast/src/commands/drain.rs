@@ -209,6 +209,7 @@ mod tests {
         going.to_move = ToMove {
             slices: 2,
             bytes: 3 << 20,
+            bytes_left: 3 << 20,
             bytes_per_second: 1 << 20,
             seconds_left: Some(3),
         };

@@ -1,6 +1,6 @@
 //! How far scrubs and drains are, and how long they take.
 
-use holdfast_api::documents::{LocalScrub, LocalSync, ScrubFindings};
+use holdfast_api::documents::{LocalScrub, LocalSync, ScrubFindings, TaskKind};
 use holdfast_model::record::{self, IntentRecord, ScrubRecord, ScrubbedRecord, WishRecord};
 
 use super::*;
@@ -111,6 +111,12 @@ fn a_drain_tells_how_long_it_takes() {
         let details = node_details(&inventory, &reports, NodeId(1));
         let to_move = details.node.to_move;
         assert_eq!((to_move.slices, to_move.bytes), (2, 60 * MIB));
+        // Ten of the one that is on its way, and all of the other.
+        assert_eq!(to_move.bytes_left, 30 * MIB);
+        let tasks = tasks(&inventory, &reports).into_iter();
+        let mut drains = tasks.filter(|task| task.kind == TaskKind::NodeDrain);
+        let drain = drains.next().expect("it is a task");
+        assert_eq!(drain.bytes_left, Some(30 * MIB));
         (to_move.bytes_per_second, to_move.seconds_left)
     };
     assert_eq!(drained(Some(2 * MIB)), (2 * MIB, Some(15)));
