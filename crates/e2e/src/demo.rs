@@ -1,7 +1,7 @@
 //! A cluster on this machine: `holdfast demo` and what can be done to it.
 //!
 //! Invariants:
-//! - it runs when it has its [turn](crate::turns);
+//! - one demo runs at a time in a test process;
 //! - when a [`Demo`] is dropped, everything that it started has ended; if the test fails, its logs
 //!   are printed and its directory is kept.
 
@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,7 +23,6 @@ use tempfile::TempDir;
 use crate::cli::Keys;
 use crate::demo_file::{DemoFile, VolumeShow};
 use crate::process::{TICK, runs, signal, wait_until};
-use crate::turns::Turn;
 use crate::{binary, cli, ports};
 
 /// The directory of the demo in that of the test.
@@ -41,6 +41,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// Lines of each log that a failed test prints.
 const LOG_LINES: usize = 40;
+
+/// Poisoned by a failed test, which is no reason to fail the next.
+pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What `holdfast demo` is told.
 #[derive(Clone, Debug)]
@@ -92,7 +95,7 @@ pub struct Demo {
     seen: Vec<u32>,
     file: DemoFile,
     failed: bool,
-    _turn: Turn,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// Runs a test on a demo of its own. If it fails, the demo's logs are printed.
@@ -126,7 +129,7 @@ pub fn scenario_on(
 impl Demo {
     /// A place for a demo, that has not been started.
     fn prepare(options: DemoOptions) -> Result<Self> {
-        let turn = Turn::take();
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Self {
             ports: ports::free(options.nodes)?,
             options,

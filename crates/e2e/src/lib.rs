@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - nothing that a test starts outlives it; nothing is signalled that the test did not start;
-//! - two clusters run at a time at most, because a machine that runs many says nothing about stalls.
+//! - one cluster runs at a time, because a machine that runs several says nothing about stalls.
 #![forbid(unsafe_code)]
 
 pub mod arguments;
@@ -30,7 +30,6 @@ pub mod recover;
 pub mod revision;
 pub mod rival;
 pub mod thrash;
-mod turns;
 pub mod upgrade;
 pub mod world;
 

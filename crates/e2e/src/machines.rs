@@ -2,7 +2,7 @@
 //! this one (127.0.0.1 to 127.0.0.3), or has a network namespace of its own.
 //!
 //! Invariants:
-//! - they run when they have their [turn](crate::turns), as a demo does;
+//! - they run alone in a test process, as a demo does;
 //! - when [`Machines`] is dropped, everything that it started has ended; if the test fails, its logs are
 //!   printed and its directory is kept.
 
@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,10 +22,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::demo::ONE_AT_A_TIME;
 use crate::network::{self, Network, Party};
 use crate::ports::{self, ETCD_OFFSET, Ports};
 use crate::process::{TICK, memory, runs, signal, wait_until};
-use crate::turns::Turn;
 use crate::{binary, cli, world};
 
 /// The cluster's id; any would do.
@@ -71,7 +72,7 @@ pub struct Machines {
     scratch: Option<TempDir>,
     running: [Option<Child>; 3],
     failed: bool,
-    _turn: Turn,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// Runs a test on three machines, once each of them has etcd. If it fails, their logs are printed.
@@ -118,7 +119,7 @@ fn use_machines(mut machines: Machines, body: impl FnOnce(&mut Machines) -> Resu
 
 impl Machines {
     fn prepare(roles: [Role; 3], network: Option<Network>, has_tls: bool) -> Result<Self> {
-        let turn = Turn::take();
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let machines = Self {
             roles,
             hosts: [1, 2, 3],

@@ -4,7 +4,6 @@
 //! It refuses to promise: another process may take a port before the demo does.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
@@ -12,17 +11,12 @@ use anyhow::{Result, bail};
 const PORTS: std::ops::Range<u16> = 18_000..32_000;
 /// Ports from one cluster's base to the next's: room for APIs, for peers 100 above them, and for etcd.
 const STRIDE: u16 = 240;
-/// Bases that there are.
-const PLACES: u16 = (PORTS.end - PORTS.start) / STRIDE;
 /// Where the APIs begin, counted from the base; before that are the portals.
 const API_OFFSET: u16 = 20;
 /// Where peers are, counted from the API of their node.
 const PEER_OFFSET: u16 = 100;
 /// Where etcd's clients connect, counted from the parent's API; its peers do one above.
 pub const ETCD_OFFSET: u16 = 200;
-
-/// Where to look next.
-static NEXT: Mutex<Option<u16>> = Mutex::new(None);
 
 /// What `holdfast demo` is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,20 +32,11 @@ pub struct Ports {
 /// # Errors
 /// There are none.
 pub fn free(nodes: u16) -> Result<Ports> {
-    // What was found last may not be listened on yet.
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
     // Test processes that run at the same time begin at different places.
-    let start = next.unwrap_or(std::process::id() as u16 % PLACES);
-    let (ports, place) = free_from(start, nodes)?;
-    *next = Some((place + 1) % PLACES);
-    Ok(ports)
-}
-
-/// The first free ones from a place on, and their place.
-fn free_from(start: u16, nodes: u16) -> Result<(Ports, u16)> {
-    for turn in 0..PLACES {
-        let place = (start + turn) % PLACES;
-        let base = PORTS.start + place * STRIDE;
+    let count = (PORTS.end - PORTS.start) / STRIDE;
+    let start = std::process::id() as u16 % count;
+    for turn in 0..count {
+        let base = PORTS.start + (start + turn) % count * STRIDE;
         let ports = Ports {
             portal: base,
             api: base + API_OFFSET,
@@ -60,7 +45,7 @@ fn free_from(start: u16, nodes: u16) -> Result<(Ports, u16)> {
             .into_iter()
             .all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
         if all_free {
-            return Ok((ports, place));
+            return Ok(ports);
         }
     }
     bail!("no free ports from {} to {}", PORTS.start, PORTS.end);
@@ -101,13 +86,8 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_not_chosen() {
-        let (first, place) = free_from(0, 3).unwrap();
+        let first = free(3).unwrap();
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, first.api + 2)).unwrap();
-        assert_ne!(free_from(place, 3).unwrap().0, first);
-    }
-
-    #[test]
-    fn what_was_given_out_is_not_given_out_next() {
-        assert_ne!(free(3).unwrap(), free(3).unwrap());
+        assert_ne!(free(3).unwrap(), first);
     }
 }

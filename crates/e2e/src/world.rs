@@ -15,11 +15,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::PoisonError;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::binary;
-use crate::turns::Turn;
+use crate::demo::ONE_AT_A_TIME;
 
 /// Tells the program that it is inside.
 const INSIDE: &str = "HOLDFAST_E2E_INSIDE";
@@ -99,7 +100,8 @@ pub fn test(name: &str, body: impl FnOnce()) {
         said.expect("there is a stderr");
         return;
     }
-    let _turn = Turn::take();
+    let turn = ONE_AT_A_TIME.lock();
+    let _turn = turn.unwrap_or_else(PoisonError::into_inner);
     let before = seen_outside().expect("look at the network");
     let folder = tempfile::tempdir().expect("a place for what the inside says");
     let ran = folder.path().join("ran");
