@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
 use crate::process::succeed;
-use crate::{book, metadata};
+use crate::{book, console, metadata};
 
 mod clean;
 
@@ -53,6 +53,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 fn make(root: &Path) -> Result<PathBuf> {
     let target = metadata::target_directory(root)?;
     let tool = book::tool(root, CARGO_DEB)?;
+    // The program has the console in it.
+    console::build(root)?;
     let mut build = cargo::command();
     build.args(["build", "--release", "--locked", "-p", "holdfast"]);
     succeed(build.current_dir(root))?;
