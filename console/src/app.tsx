@@ -36,6 +36,7 @@ import { Empty, Failure, Sign, Waiting } from './parts/basic';
 import { Lost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
+import { untold } from './text/attention';
 import { helpFor } from './text/help';
 import { returnToPlace } from './text/login';
 import { healthSentence } from './text/words';
@@ -165,8 +166,11 @@ function Raised() {
 /** How the cluster is, wherever one is. */
 function Pulse() {
   const { data } = useQuery(clusterQuery);
+  const alarms = useQuery(raisedQuery).data?.alarms ?? [];
   if (!data) return <span />;
-  const { tone, text } = healthSentence(data.status);
+  // The sign goes with the word, which is of volumes and nodes; alarms have a sign of their own.
+  const { tone } = healthSentence(data.status);
+  const { text } = healthSentence(data.status, untold(alarms, data.explanation).length);
   return (
     <Link to="/" className="pulse" title={text} aria-label={`${data.status.health}: ${text}`}>
       <Sign tone={tone} size={15} />

@@ -4,22 +4,17 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { alarmKindsQuery, alarmsQuery, sessionQuery, useChange } from '../api/queries';
 import type { Alarm, AlarmKind, AlarmKindChange } from '../api/types';
+import { About } from '../parts/about';
 import { Empty, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Events } from '../parts/events';
 import { Prose } from '../parts/prose';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
-import { address, Link, useTitle } from '../router';
-import { clearOf, limit, limitOf, placeOf, readLimit } from '../text/alarms';
+import { useTitle } from '../router';
+import { clearOf, limit, limitOf, readLimit } from '../text/alarms';
 import { moment, parseSpan, span } from '../text/units';
 import { Receivers } from './receivers';
-
-/** What an alarm is about, as a link where it has a page. */
-function About({ subject }: { subject: string }) {
-  const place = placeOf(subject);
-  return place ? <Link to={address(...place)}>{subject}</Link> : subject;
-}
 
 function What({ alarm }: { alarm: Alarm }) {
   return (

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import { clusterQuery, historyQuery, nodesQuery } from '../api/queries';
-import type { HistoryPoint, Status, TierRoom } from '../api/types';
+import { clusterQuery, historyQuery, nodesQuery, raisedQuery } from '../api/queries';
+import type { Explanation, HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
 import { HistoryCharts, present } from '../parts/chart';
@@ -8,6 +8,7 @@ import { useSteady } from '../parts/left';
 import { NodeStrip } from '../parts/nodemap';
 import { Prose } from '../parts/prose';
 import { useTitle } from '../router';
+import { untold } from '../text/attention';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
 import {
   healthSentence,
@@ -26,14 +27,24 @@ export function OverviewPage() {
   useTitle('Overview');
   const cluster = useQuery(clusterQuery);
   const nodes = useQuery(nodesQuery);
+  const raised = useQuery(raisedQuery);
+  const alarms = raised.data?.alarms;
+  const untoldOf = (explanation: Explanation) => untold(alarms ?? [], explanation).length;
   return (
     <Shown query={cluster} what="how the cluster is">
       {({ status, explanation }) => (
         <>
-          <Headline status={status} />
-          <div className={`columns ${isCalm(explanation, status) ? 'columns-calm' : ''}`}>
+          <Headline status={status} alarms={untoldOf(explanation)} />
+          <div
+            className={`columns ${isCalm(explanation, status, untoldOf(explanation)) ? 'columns-calm' : ''}`}
+          >
             <Panel title="Needs attention">
-              <Attention explanation={explanation} status={status} />
+              <Attention
+                explanation={explanation}
+                status={status}
+                alarms={alarms}
+                unknown={raised.error}
+              />
             </Panel>
             <div className="columns-side">
               <Capacity status={status} />
@@ -51,8 +62,8 @@ export function OverviewPage() {
   );
 }
 
-function Headline({ status }: { status: Status }) {
-  const { tone, text } = healthSentence(status);
+function Headline({ status, alarms }: { status: Status; alarms: number }) {
+  const { tone, text } = healthSentence(status, alarms);
   const history = useQuery(historyQuery(CLUSTER, PRESENT_SECONDS));
   const point = present(history.data);
   const left = useSteady(status.protection?.work.seconds_left);

@@ -1,16 +1,30 @@
-import type { Explanation, Finding, Status } from '../api/types';
+import type { Alarm, Explanation, Finding, Status } from '../api/types';
 import { address, Link } from '../router';
-import { bytes, bytesPerSecond } from '../text/units';
+import { isCritical, noted, untold } from '../text/attention';
+import { bytes, bytesPerSecond, plural } from '../text/units';
 import { waitSentence } from '../text/words';
-import { Commands, Empty, Sign } from './basic';
+import { About } from './about';
+import { Commands, Empty, Sign, Waiting } from './basic';
 import { Left } from './left';
 import { Prose } from './prose';
 
-type About = { key: string; title: string; to: string; findings: Finding[] };
+type Explained = { key: string; title: string; to: string; findings: Finding[] };
 
 /** What needs attention, why, what that waits for, and what an operator may do. */
-export function Attention({ explanation, status }: { explanation: Explanation; status: Status }) {
-  const all: About[] = [
+export function Attention({
+  explanation,
+  status,
+  alarms,
+  unknown,
+}: {
+  explanation: Explanation;
+  status: Status;
+  /** Those that are raised; undefined as long as that is not known. */
+  alarms: Alarm[] | undefined;
+  /** Why it is not known, if it is known why. */
+  unknown: unknown;
+}) {
+  const all: Explained[] = [
     ...(explanation.metadata?.length
       ? [{ key: 'metadata', title: 'Metadata', to: '/nodes', findings: explanation.metadata }]
       : []),
@@ -30,11 +44,22 @@ export function Attention({ explanation, status }: { explanation: Explanation; s
   // An alert about something that is explained anyway says nothing new.
   const explained = new Set(all.map((about) => about.key));
   const alerts = status.alerts.filter((alert) => !explained.has(alert.subject));
-  if (all.length === 0 && alerts.length === 0) {
-    return <Empty title="Nothing">Every node is up, and every copy is where it belongs.</Empty>;
+  const raised = untold(alarms ?? [], explanation);
+  if (all.length === 0 && alerts.length === 0 && raised.length === 0) {
+    if (alarms) return <Nothing noted={noted(alarms)} />;
+    if (!unknown) return <Waiting what="the alarms" />;
   }
   return (
     <ul className="attention">
+      {alarms ? null : unknown ? (
+        <li>
+          <Sign tone="warn" />
+          <div>Alarms could not be read: there may be some that are not shown here.</div>
+        </li>
+      ) : null}
+      {raised.filter(isCritical).map((alarm) => (
+        <Raised key={alarm.id} alarm={alarm} />
+      ))}
       {alerts.map((alert) => (
         <li key={`${alert.subject} ${alert.detail}`}>
           <Sign tone={alert.severity === 'error' ? 'bad' : 'warn'} />
@@ -57,7 +82,45 @@ export function Attention({ explanation, status }: { explanation: Explanation; s
           </li>
         )),
       )}
+      {raised
+        .filter((alarm) => !isCritical(alarm))
+        .map((alarm) => (
+          <Raised key={alarm.id} alarm={alarm} />
+        ))}
     </ul>
+  );
+}
+
+function Nothing({ noted }: { noted: number }) {
+  if (noted === 0) {
+    return <Empty title="Nothing">Every node is up, and every copy is where it belongs.</Empty>;
+  }
+  return (
+    <Empty title="Nothing new" action={<Link to="/alarms">To the alarms</Link>}>
+      {plural(noted, 'alarm')} {noted === 1 ? 'is' : 'are'} raised still, of which somebody has
+      taken note.
+    </Empty>
+  );
+}
+
+/** An alarm of which nobody has taken note. */
+function Raised({ alarm }: { alarm: Alarm }) {
+  return (
+    <li>
+      <Sign tone={isCritical(alarm) ? 'bad' : 'warn'} />
+      <div>
+        <Link to="/alarms" className="attention-about">
+          {isCritical(alarm) ? 'Critical alarm' : 'Alarm'}
+        </Link>
+        , <About subject={alarm.subject} />: {alarm.title}. <Prose text={alarm.detail} alone />.
+        <div className="finding">
+          <details>
+            <summary>What you may do</summary>
+            <Prose text={alarm.action} />
+          </details>
+        </div>
+      </div>
+    </li>
   );
 }
 

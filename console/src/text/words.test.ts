@@ -54,6 +54,18 @@ test('health is one true sentence', () => {
   expect(healthSentence(stopped).tone).toBe('bad');
 });
 
+test('that all is well is not said above alarms', () => {
+  expect(healthSentence(status({}), 1)).toEqual({
+    tone: 'warn',
+    text: 'All 2 volumes are served, with every copy in place; one alarm needs attention.',
+  });
+  const stopped = { total: 2, healthy: 0, degraded: 1, unavailable: 1 };
+  expect(healthSentence(status({ health: 'unavailable', volumes: stopped }), 2)).toEqual({
+    tone: 'bad',
+    text: '1 of 2 volumes cannot be used in full; 2 alarms need attention.',
+  });
+});
+
 test('a cluster that is not healthy is never said to be, whatever its volumes are', () => {
   const idle = status({ health: 'degraded', nodes: { total: 3, up: 2 } });
   expect(healthSentence(idle).tone).toBe('warn');
@@ -112,4 +124,5 @@ test('it is calm where nobody has anything to tell', () => {
   expect(isCalm(explanation({}), status({}))).toBe(true);
   expect(isCalm(explanation({ nodes: about }), status({}))).toBe(false);
   expect(isCalm(explanation({}), status({ alerts: [alert] }))).toBe(false);
+  expect(isCalm(explanation({}), status({}), 1)).toBe(false);
 });

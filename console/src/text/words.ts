@@ -155,39 +155,49 @@ export function nodeState(node: Node): { word: string; tone: Tone; tip: string }
   }
 }
 
-/** The cluster's health in one sentence. */
-export function healthSentence(status: Status): { tone: Tone; text: string } {
+/**
+ * The cluster's health in one sentence. It speaks of `alarms` that nothing else tells of, too, or it would say that all
+ * is well above what is not.
+ */
+export function healthSentence(status: Status, alarms = 0): { tone: Tone; text: string } {
+  const { tone, text } = ofVolumesAndNodes(status);
+  if (alarms === 0) return { tone, text: `${text}.` };
+  const more = alarms === 1 ? 'one alarm needs' : `${alarms} alarms need`;
+  return { tone: tone === 'good' ? 'warn' : tone, text: `${text}; ${more} attention.` };
+}
+
+function ofVolumesAndNodes(status: Status): { tone: Tone; text: string } {
   const { volumes, nodes } = status;
   const down = nodes.total - nodes.up;
   const nodesDown =
     down === 0 ? '' : down === 1 ? '; one node is not up' : `; ${down} nodes are not up`;
   if (volumes.unavailable > 0) {
     const what = `${volumes.unavailable} of ${plural(volumes.total, 'volume')} cannot be used in full`;
-    return { tone: 'bad', text: `${what}${nodesDown}.` };
+    return { tone: 'bad', text: `${what}${nodesDown}` };
   }
   if (volumes.degraded > 0) {
     const lack = volumes.degraded === 1 ? 'lacks' : 'lack';
     const what = `Every volume is served; ${volumes.degraded} of ${volumes.total} ${lack} copies`;
-    return { tone: 'warn', text: `${what}${nodesDown}.` };
+    return { tone: 'warn', text: `${what}${nodesDown}` };
   }
   if (status.health !== 'healthy') {
     const what =
       volumes.total === 0 ? 'There is no volume yet' : 'Every volume is served with all its copies';
     const why = nodesDown || '; something needs attention';
-    return { tone: status.health === 'unavailable' ? 'bad' : 'warn', text: `${what}${why}.` };
+    return { tone: status.health === 'unavailable' ? 'bad' : 'warn', text: `${what}${why}` };
   }
   if (volumes.total === 0) {
-    return { tone: 'good', text: `${plural(nodes.up, 'node')} up; there is no volume yet.` };
+    return { tone: 'good', text: `${plural(nodes.up, 'node')} up; there is no volume yet` };
   }
   const all = volumes.total === 1 ? 'The volume is' : `All ${volumes.total} volumes are`;
-  return { tone: 'good', text: `${all} served, with every copy in place.` };
+  return { tone: 'good', text: `${all} served, with every copy in place` };
 }
 
-/** Whether there is nothing that needs attention. */
-export function isCalm(explanation: Explanation, status: Status): boolean {
+/** Whether there is nothing that needs attention: `alarms` are those that nothing else tells of. */
+export function isCalm(explanation: Explanation, status: Status, alarms = 0): boolean {
   const { metadata, nodes, volumes } = explanation;
   const findings = [metadata ?? [], ...[...nodes, ...volumes].map((about) => about.findings)];
-  return status.alerts.length === 0 && findings.every((some) => some.length === 0);
+  return alarms + status.alerts.length === 0 && findings.every((some) => some.length === 0);
 }
 
 /** How long until every volume has all its copies. */
