@@ -95,7 +95,7 @@ test('pages of users and of what was done are right in light and dark', async ()
   await failed.getByText('POST /api/v1/session').waitFor();
 });
 
-test('a viewer sees no users, and what he orders is refused', async () => {
+test('a viewer sees no users, and who may order what he may not', async () => {
   const other = await open('dark');
   await other.goto(api('n3'));
   await logIn(other, 'bob', 'correct horse battery');
@@ -103,8 +103,10 @@ test('a viewer sees no users, and what he orders is refused', async () => {
   expect(await other.getByRole('link', { name: 'Users' }).count()).toBe(0);
   await other.goto(`${api('n3')}/settings`);
   await other.getByLabel('Repair delay').fill('45 s');
-  await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByRole('alert').getByText('this takes administrator').waitFor();
+  const save = other.getByRole('button', { name: 'Save' });
+  expect(await save.isDisabled()).toBe(true);
+  await other.locator('.refused', { has: save }).hover();
+  await other.getByRole('tooltip').getByText('This takes an administrator.').waitFor();
   await shoot(other, 'forbidden-dark');
   // He is kept out, and sees it on the page that he looks at.
   await page.goto(`${api('n1')}/users`);

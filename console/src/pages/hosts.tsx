@@ -1,4 +1,4 @@
-import { Button, PasswordInput, TextInput } from '@mantine/core';
+import { PasswordInput, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -7,6 +7,7 @@ import { initiatorsQuery, useChange } from '../api/queries';
 import type { Initiator, InitiatorPut } from '../api/types';
 import { Empty, PageHead, Shown } from '../parts/basic';
 import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
@@ -71,15 +72,17 @@ function columns(change: Change): Column<Initiator>[] {
       by: () => 0,
       cell: (one) => (
         <span className="row-orders">
-          <Button
+          <RoleButton
+            takes="operator"
             variant="default"
             size="compact-xs"
             aria-label={`Change CHAP of ${one.name}`}
             onClick={() => change('put', one)}
           >
             CHAP
-          </Button>
-          <Button
+          </RoleButton>
+          <RoleButton
+            takes="operator"
             variant="default"
             size="compact-xs"
             disabled={one.volumes.length > 0}
@@ -88,7 +91,7 @@ function columns(change: Change): Column<Initiator>[] {
             onClick={() => change('remove', one)}
           >
             Forget
-          </Button>
+          </RoleButton>
         </span>
       ),
     },
@@ -101,7 +104,8 @@ export function HostsPage() {
   const [dialog, open, close] = useDialog<'put' | 'remove'>();
   const [chosen, setChosen] = useState<Initiator | null>(null);
   const add = (
-    <Button
+    <RoleButton
+      takes="operator"
       leftSection={<IconPlus size={15} />}
       onClick={() => {
         setChosen(null);
@@ -109,7 +113,7 @@ export function HostsPage() {
       }}
     >
       Add host
-    </Button>
+    </RoleButton>
   );
   return (
     <>

@@ -1,4 +1,4 @@
-import { Button, Radio, TextInput } from '@mantine/core';
+import { Radio, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -8,6 +8,7 @@ import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { bytes, bytesPerSecond, percent } from '../text/units';
 import { DEVICE_STATES, TIERS } from '../text/words';
@@ -33,14 +34,15 @@ export function DevicesPanel({ name, answers }: { name: string; answers: boolean
       title="Devices"
       aside={
         query.data ? (
-          <Button
+          <RoleButton
+            takes="operator"
             variant="default"
             size="compact-xs"
             leftSection={<IconPlus size={13} />}
             onClick={() => order('add', null)}
           >
             Add device
-          </Button>
+          </RoleButton>
         ) : null
       }
     >
@@ -122,7 +124,8 @@ function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => 
         ) : null}
         <span className="device-orders">
           {orders(device).map(({ kind, label: word }) => (
-            <Button
+            <RoleButton
+              takes="operator"
               key={kind}
               variant="default"
               size="compact-xs"
@@ -130,7 +133,7 @@ function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => 
               onClick={() => order(kind)}
             >
               {word}
-            </Button>
+            </RoleButton>
           ))}
         </span>
       </div>

@@ -1,4 +1,3 @@
-import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Unreached } from '../api/client';
 import { clusterQuery, nodeQuery } from '../api/queries';
@@ -8,6 +7,7 @@ import { Explained, Failure, PageHead, Panel, Sign, Standing, Tag, Waiting } fro
 import { HistoryCharts } from '../parts/chart';
 import { useDialog } from '../parts/dialog';
 import { Prose } from '../parts/prose';
+import { RoleButton } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { bytes, count, percent, plural } from '../text/units';
@@ -66,14 +66,15 @@ export function NodePage({ name }: { name: string }) {
         above={above}
         beside={<Standing {...nodeState(node)} />}
         actions={orders(node).map(({ kind, label, danger }) => (
-          <Button
+          <RoleButton
             key={kind}
+            takes={kind === 'remove' ? 'administrator' : 'operator'}
             variant="default"
             className={danger ? 'danger' : undefined}
             onClick={() => open(kind)}
           >
             {label}
-          </Button>
+          </RoleButton>
         ))}
       />
       {error && !(error instanceof Unreached) ? <Failure error={error} /> : null}

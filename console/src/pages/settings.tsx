@@ -5,6 +5,7 @@ import { ask, client } from '../api/client';
 import { clusterQuery, settingsQuery, useChange } from '../api/queries';
 import type { Settings, SettingsChange } from '../api/types';
 import { Failure, PageHead, Panel, Shown } from '../parts/basic';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { useTitle } from '../router';
 import { bytesPerSecond, parseBytes, parseSpan, span } from '../text/units';
@@ -174,9 +175,14 @@ function Form({ settings }: { settings: Settings }) {
           >
             Undo
           </Button>
-          <Button type="submit" disabled={change === null || nothing} loading={save.isPending}>
+          <RoleButton
+            takes="administrator"
+            type="submit"
+            disabled={change === null || nothing}
+            loading={save.isPending}
+          >
             Save
-          </Button>
+          </RoleButton>
         </div>
       </form>
     </Panel>

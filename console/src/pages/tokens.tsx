@@ -7,6 +7,7 @@ import { tokensQuery, useChange } from '../api/queries';
 import type { Role, Scope, Token, TokenCreate } from '../api/types';
 import { Commands, Empty, Panel, Shown } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { moment } from '../text/units';
@@ -83,9 +84,14 @@ export function Tokens() {
   const [dialog, open, close] = useDialog<'create' | 'revoke'>();
   const [chosen, setChosen] = useState<Token | null>(null);
   const make = (
-    <Button variant="default" leftSection={<IconPlus size={15} />} onClick={() => open('create')}>
+    <RoleButton
+      takes="administrator"
+      variant="default"
+      leftSection={<IconPlus size={15} />}
+      onClick={() => open('create')}
+    >
       Make token
-    </Button>
+    </RoleButton>
   );
   return (
     <Panel title="Tokens of programs" aside={make}>

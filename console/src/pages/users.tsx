@@ -8,6 +8,7 @@ import type { Role, User } from '../api/types';
 import { NewPassword, passwordFault } from '../parts/account';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
 import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
@@ -102,9 +103,13 @@ export function UsersPage() {
   const [dialog, open, close] = useDialog<'create' | 'change' | 'remove'>();
   const [chosen, setChosen] = useState<User | null>(null);
   const add = (
-    <Button leftSection={<IconPlus size={15} />} onClick={() => open('create')}>
+    <RoleButton
+      takes="administrator"
+      leftSection={<IconPlus size={15} />}
+      onClick={() => open('create')}
+    >
       Add user
-    </Button>
+    </RoleButton>
   );
   if (who?.kind === 'anybody') {
     return (

@@ -1,4 +1,4 @@
-import { Autocomplete, Button } from '@mantine/core';
+import { Autocomplete } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { allow } from '../api/access';
@@ -7,6 +7,7 @@ import { initiatorsQuery, useChange } from '../api/queries';
 import type { AccessChange, Volume } from '../api/types';
 import { Failure, Panel } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { initiatorFault } from './wizard-rules';
 
@@ -35,7 +36,8 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           {access.initiators.map((initiator) => (
             <li key={initiator}>
               <span className="mono">{initiator}</span>
-              <Button
+              <RoleButton
+                takes="operator"
                 variant="default"
                 size="compact-xs"
                 onClick={() => {
@@ -45,7 +47,7 @@ export function AccessPanel({ volume }: { volume: Volume }) {
                 aria-label={`Take it from ${initiator}`}
               >
                 Take it from this host
-              </Button>
+              </RoleButton>
             </li>
           ))}
         </ul>
@@ -74,13 +76,18 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           error={typed === '' ? undefined : fault}
           onChange={setTyped}
         />
-        <Button type="submit" disabled={fault !== undefined} loading={admit.isPending}>
+        <RoleButton
+          takes="operator"
+          type="submit"
+          disabled={fault !== undefined}
+          loading={admit.isPending}
+        >
           Allow
-        </Button>
+        </RoleButton>
         {access.open ? null : (
-          <Button variant="default" onClick={() => open('open')}>
+          <RoleButton takes="operator" variant="default" onClick={() => open('open')}>
             Open for everybody
-          </Button>
+          </RoleButton>
         )}
       </form>
       {admit.error ? <Failure error={admit.error} /> : null}

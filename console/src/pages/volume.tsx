@@ -1,4 +1,4 @@
-import { Button, Tabs } from '@mantine/core';
+import { Tabs } from '@mantine/core';
 import { IconArrowsMaximize, IconChecks, IconTrash } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Unreached } from '../api/client';
@@ -20,6 +20,7 @@ import { HistoryCharts } from '../parts/chart';
 import { useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { Prose } from '../parts/prose';
+import { RoleButton } from '../parts/role';
 import { SliceMap } from '../parts/slicemap';
 import { StallTable } from '../parts/stalls';
 import { address, Link, navigate, useTitle } from '../router';
@@ -66,29 +67,32 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
         beside={<HealthMark health={volume.health} />}
         actions={
           <>
-            <Button
+            <RoleButton
+              takes="operator"
               variant="default"
               leftSection={<IconArrowsMaximize size={14} />}
               onClick={() => open('grow')}
             >
               Grow
-            </Button>
-            <Button
+            </RoleButton>
+            <RoleButton
+              takes="operator"
               variant="default"
               leftSection={<IconChecks size={14} />}
               disabled={volume.scrub?.running != null}
               onClick={() => open('scrub')}
             >
               {volume.scrub?.running ? 'Scrub under way' : 'Scrub'}
-            </Button>
-            <Button
+            </RoleButton>
+            <RoleButton
+              takes="operator"
               variant="default"
               className="danger"
               leftSection={<IconTrash size={14} />}
               onClick={() => open('delete')}
             >
               Delete
-            </Button>
+            </RoleButton>
           </>
         }
       />

@@ -1,9 +1,9 @@
-import { Button } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { trafficQuery, volumesQuery } from '../api/queries';
 import type { Health, VolumeSummary, VolumeTraffic } from '../api/types';
 import { Bar, Empty, Explained, HealthMark, PageHead, Shown, Silent } from '../parts/basic';
+import { RoleButton } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, navigate, useTitle } from '../router';
 import { bytes, bytesPerSecond, count, latency, percent } from '../text/units';
@@ -151,9 +151,13 @@ export function VolumesPage() {
   const traffic = useQuery(trafficQuery).data;
   const done = new Map(traffic?.volumes.map((one) => [one.volume, one]));
   const create = (
-    <Button leftSection={<IconPlus size={15} />} onClick={() => navigate('/volumes/+new')}>
+    <RoleButton
+      takes="operator"
+      leftSection={<IconPlus size={15} />}
+      onClick={() => navigate('/volumes/+new')}
+    >
       Create volume
-    </Button>
+    </RoleButton>
   );
   return (
     <>

@@ -7,6 +7,7 @@ import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } fr
 import type { Policy } from '../api/types';
 import { AttachRecipes, portalsOf } from '../parts/attach';
 import { Failure, PageHead, Panel } from '../parts/basic';
+import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
 import { bytes, parseBytes, percent } from '../text/units';
@@ -96,9 +97,13 @@ export function WizardPage() {
             >
               {step === 0 ? 'Cancel' : 'Back'}
             </Button>
-            <Button type="submit" loading={create.isPending}>
-              {step === STEPS.length - 1 ? 'Create volume' : 'Next'}
-            </Button>
+            {step === STEPS.length - 1 ? (
+              <RoleButton takes="operator" type="submit" loading={create.isPending}>
+                Create volume
+              </RoleButton>
+            ) : (
+              <Button type="submit">Next</Button>
+            )}
           </div>
         </form>
       </div>
