@@ -5,13 +5,18 @@ const UNKNOWN = 'urn:holdfast:problem:no-such-initiator';
 /**
  * Makes a volume for this initiator, and for nobody else who is not allowed.
  *
- * One that is not on record is put there first, and only then: of one that is, that would drop its secret.
+ * One that is not on record is put there first, and only then: of one that is, that would drop its secret. `header`
+ * says what the volume has to be for that.
  */
-export async function allow(name: string, initiator: string): Promise<void> {
+export async function allow(
+  name: string,
+  initiator: string,
+  header: { 'If-Match'?: string } = {},
+): Promise<void> {
   const order = () =>
     ask(
       client.PATCH('/api/v1/volumes/{name}/access', {
-        params: { path: { name } },
+        params: { path: { name }, header },
         body: { allow: initiator },
       }),
     );

@@ -7,6 +7,7 @@ import { initiatorsQuery, useChange } from '../api/queries';
 import type { Initiator, InitiatorPut } from '../api/types';
 import { Empty, PageHead, Shown } from '../parts/basic';
 import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
@@ -103,6 +104,7 @@ export function HostsPage() {
   const query = useQuery(initiatorsQuery);
   const [dialog, open, close] = useDialog<'put' | 'remove'>();
   const [chosen, setChosen] = useState<Initiator | null>(null);
+  const all = query.data?.initiators ?? [];
   const add = (
     <RoleButton
       takes="operator"
@@ -144,8 +146,10 @@ export function HostsPage() {
           </div>
         )}
       </Shown>
-      {dialog === 'put' ? <PutDialog initiator={chosen} onClose={close} /> : null}
-      {dialog === 'remove' && chosen ? <RemoveDialog name={chosen.name} onClose={close} /> : null}
+      {dialog === 'put' ? <PutDialog opened={chosen} all={all} onClose={close} /> : null}
+      {dialog === 'remove' && chosen ? (
+        <RemoveDialog opened={chosen} all={all} onClose={close} />
+      ) : null}
     </>
   );
 }
@@ -153,14 +157,37 @@ export function HostsPage() {
 const SECRET = /^[ -~]{12,255}$/;
 const SECRET_FAULT = '12 to 255 letters';
 
-function PutDialog({ initiator, onClose }: { initiator: Initiator | null; onClose: () => void }) {
+type Props<T> = {
+  opened: T;
+  /** As they are on record now. */
+  all: Initiator[];
+  onClose: () => void;
+};
+
+function PutDialog({ opened, all, onClose }: Props<Initiator | null>) {
+  /** What is changed is what was shown, and not what somebody else makes of it meanwhile. */
+  const [initiator, setInitiator] = useState(opened);
   const [name, setName] = useState(initiator?.name ?? '');
   const [proves, setProves] = useState(initiator?.chap_name != null);
   const [chap, setChap] = useState({ name: initiator?.chap_name ?? '', secret: '' });
   const [mutually, setMutually] = useState(initiator?.mutual_name != null);
   const [mutual, setMutual] = useState({ name: initiator?.mutual_name ?? '', secret: '' });
+  const show = (now: Initiator) => {
+    setInitiator(now);
+    setProves(now.chap_name != null);
+    setChap({ name: now.chap_name ?? '', secret: '' });
+    setMutually(now.mutual_name != null);
+    setMutual({ name: now.mutual_name ?? '', secret: '' });
+  };
   const put = useChange((body: InitiatorPut) =>
-    ask(client.PUT('/api/v1/initiators/{name}', { params: { path: { name: name.trim() } }, body })),
+    ask(
+      client.PUT('/api/v1/initiators/{name}', {
+        params: { path: { name: name.trim() }, header: unchanged(initiator) },
+        // One that is added replaces none.
+        headers: initiator ? {} : { 'If-None-Match': '*' },
+        body,
+      }),
+    ),
   );
   const good = (account: typeof chap) => account.name !== '' && SECRET.test(account.secret);
   const nameFault = initiatorFault(name.trim());
@@ -185,6 +212,12 @@ function PutDialog({ initiator, onClose }: { initiator: Initiator | null; onClos
         )
       }
     >
+      <Outdated
+        order={put}
+        shown={initiator}
+        latest={all.find((one) => one.name === name.trim())}
+        onShow={show}
+      />
       <TextInput
         data-autofocus
         label="Initiator"
@@ -245,10 +278,16 @@ function Account({
   );
 }
 
-function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) {
+function RemoveDialog({ opened, all, onClose }: Props<Initiator>) {
+  const [initiator, setInitiator] = useState(opened);
+  const { name } = initiator;
   const [typed, setTyped] = useState('');
   const remove = useChange(() =>
-    ask(client.DELETE('/api/v1/initiators/{name}', { params: { path: { name } } })),
+    ask(
+      client.DELETE('/api/v1/initiators/{name}', {
+        params: { path: { name }, header: unchanged(initiator) },
+      }),
+    ),
   );
   return (
     <Dialog
@@ -268,7 +307,16 @@ function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) 
         })
       }
     >
+      <Outdated
+        order={remove}
+        shown={initiator}
+        latest={all.find((one) => one.name === name)}
+        onShow={setInitiator}
+      />
       <p>
+        {initiator.chap_name
+          ? `It proves who it is by CHAP, as ${initiator.chap_name}.`
+          : 'Its name is believed.'}{' '}
         What it proves itself by goes with it. Volumes that are for everybody stay within its reach.
       </p>
       <TypedName name={name} value={typed} onChange={setTyped} />

@@ -2,10 +2,12 @@ import { TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { useChange } from '../api/queries';
-import type { NodeChange, NodeOrder } from '../api/types';
+import type { Node, NodeChange, NodeOrder } from '../api/types';
 import { Dialog, TypedName } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { say } from '../parts/say';
 import { navigate } from '../router';
+import { nodeState } from '../text/words';
 
 type Plain = Exclude<NodeOrder, 'add'>;
 
@@ -42,16 +44,37 @@ const ORDERS: Record<
   },
 };
 
-function useOrder(name: string) {
+function useOrder(node: Node) {
   return useChange((body: NodeChange) =>
-    ask(client.PATCH('/api/v1/nodes/{name}', { params: { path: { name } }, body })),
+    ask(
+      client.PATCH('/api/v1/nodes/{name}', {
+        params: { path: { name: node.name }, header: unchanged(node) },
+        body,
+      }),
+    ),
   );
 }
 
-type Props = { name: string; onClose: () => void };
+type Props = {
+  /** As it is on record now. */
+  node: Node;
+  onClose: () => void;
+};
 
-export function OrderDialog({ name, order, onClose }: Props & { order: Plain }) {
-  const change = useOrder(name);
+/** How the node stands that is changed: as it was shown, and not as somebody else makes it stand meanwhile. */
+function Stands({ node }: { node: Node }) {
+  const { word, tip } = nodeState(node);
+  return (
+    <p className="note">
+      Now it is: {word}. {tip}
+    </p>
+  );
+}
+
+export function OrderDialog({ node: latest, order, onClose }: Props & { order: Plain }) {
+  const [node, setNode] = useState(latest);
+  const { name } = node;
+  const change = useOrder(node);
   const words = ORDERS[order];
   return (
     <Dialog
@@ -72,13 +95,17 @@ export function OrderDialog({ name, order, onClose }: Props & { order: Plain }) 
         )
       }
     >
+      <Outdated order={change} shown={node} latest={latest} onShow={setNode} />
+      <Stands node={node} />
       <p>{words.means}</p>
     </Dialog>
   );
 }
 
-export function AdmitDialog({ name, onClose }: Props) {
-  const change = useOrder(name);
+export function AdmitDialog({ node: latest, onClose }: Props) {
+  const [node, setNode] = useState(latest);
+  const { name } = node;
+  const change = useOrder(node);
   const [site, setSite] = useState('');
   return (
     <Dialog
@@ -99,6 +126,8 @@ export function AdmitDialog({ name, onClose }: Props) {
         )
       }
     >
+      <Outdated order={change} shown={node} latest={latest} onShow={setNode} />
+      <Stands node={node} />
       <p>It becomes a part of the cluster, and takes copies of volumes.</p>
       <TextInput
         data-autofocus
@@ -111,10 +140,16 @@ export function AdmitDialog({ name, onClose }: Props) {
   );
 }
 
-export function RemoveDialog({ name, onClose }: Props) {
+export function RemoveDialog({ node: latest, onClose }: Props) {
+  const [node, setNode] = useState(latest);
+  const { name } = node;
   const [typed, setTyped] = useState('');
   const remove = useChange(() =>
-    ask(client.DELETE('/api/v1/nodes/{name}', { params: { path: { name } } })),
+    ask(
+      client.DELETE('/api/v1/nodes/{name}', {
+        params: { path: { name }, header: unchanged(node) },
+      }),
+    ),
   );
   return (
     <Dialog
@@ -134,6 +169,8 @@ export function RemoveDialog({ name, onClose }: Props) {
         })
       }
     >
+      <Outdated order={remove} shown={node} latest={latest} onShow={setNode} />
+      <Stands node={node} />
       <p>
         Nothing is on it. After this it is no part of the cluster, and its process can be ended.
       </p>

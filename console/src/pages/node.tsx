@@ -85,10 +85,10 @@ export function NodePage({ name }: { name: string }) {
       <Panel title="What is on it" flush>
         <Slices details={data} />
       </Panel>
-      {dialog === 'admit' ? <AdmitDialog name={name} onClose={close} /> : null}
-      {dialog === 'remove' ? <RemoveDialog name={name} onClose={close} /> : null}
+      {dialog === 'admit' ? <AdmitDialog node={node} onClose={close} /> : null}
+      {dialog === 'remove' ? <RemoveDialog node={node} onClose={close} /> : null}
       {dialog && dialog !== 'admit' && dialog !== 'remove' ? (
-        <OrderDialog name={name} order={dialog} onClose={close} />
+        <OrderDialog node={node} order={dialog} onClose={close} />
       ) : null}
     </>
   );

@@ -2,11 +2,12 @@ import { Button, NativeSelect, PasswordInput, Textarea, TextInput } from '@manti
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask, client, Problem } from '../api/client';
+import { ask, client } from '../api/client';
 import { receiversQuery, useChange } from '../api/queries';
 import type { MailSecurity, Receiver, ReceiverPut } from '../api/types';
 import { Empty, Panel, Shown, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 
@@ -34,32 +35,6 @@ function State({ one }: { one: Receiver }) {
     <Standing word="about to be told" tone="calm" tip={`${one.waiting} changes wait`} />
   ) : (
     <Standing word="told of everything" tone="good" tip="Nothing waits to be told" />
-  );
-}
-
-/** Only if nobody else has set receivers since this one was shown. */
-function unchanged(one: Receiver | null): { 'If-Match'?: string } {
-  return one?.etag ? { 'If-Match': one.etag } : {};
-}
-
-/** An order that was refused because somebody else was faster: nothing is done before one has seen what there is now. */
-function Outdated({
-  error,
-  latest,
-  onShow,
-}: {
-  error: unknown;
-  latest: Receiver | undefined;
-  onShow: (now: Receiver) => void;
-}) {
-  if (!(error instanceof Problem && error.status === 412 && latest)) return null;
-  return (
-    <p>
-      Somebody else has changed it since you opened this.{' '}
-      <Button variant="default" size="compact-sm" onClick={() => onShow(latest)}>
-        Show what is on record now
-      </Button>
-    </p>
   );
 }
 
@@ -212,14 +187,7 @@ function RemoveDialog({
       onClose={onClose}
       onDo={() => remove.mutate(undefined, { onSuccess: onClose })}
     >
-      <Outdated
-        error={remove.error}
-        latest={latest}
-        onShow={(now) => {
-          setReceiver(now);
-          remove.reset();
-        }}
-      />
+      <Outdated order={remove} shown={receiver} latest={latest} onShow={setReceiver} />
       <p>
         <strong>{receiver.name}</strong> ({where(receiver)}) is told of alarms no more.
       </p>
@@ -336,12 +304,12 @@ export function PutDialog({
       }
     >
       <Outdated
-        error={put.error}
+        order={put}
+        shown={present}
         latest={latest}
         onShow={(now) => {
           setPresent(now);
           setIt(typed(now));
-          put.reset();
         }}
       />
       {present ? null : text('name', 'Name', { 'data-autofocus': true, placeholder: 'ops' })}

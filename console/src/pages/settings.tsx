@@ -5,6 +5,7 @@ import { ask, client } from '../api/client';
 import { clusterQuery, settingsQuery, useChange } from '../api/queries';
 import type { Settings, SettingsChange } from '../api/types';
 import { Failure, PageHead, Panel, Shown } from '../parts/basic';
+import { Outdated, unchanged } from '../parts/outdated';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { useTitle } from '../router';
@@ -119,10 +120,20 @@ export function SettingsPage() {
   );
 }
 
-function Form({ settings }: { settings: Settings }) {
+function Form({ settings: latest }: { settings: Settings }) {
   const [typed, setTyped] = useState<Partial<Record<Numeric, string>>>({});
   const [rebalance, setRebalance] = useState<boolean | null>(null);
-  const save = useChange((body: SettingsChange) => ask(client.PATCH('/api/v1/settings', { body })));
+  /** What one has begun to change: from then on it does not become another under one's hands. */
+  const [shown, setShown] = useState<Settings | null>(null);
+  const settings = shown ?? latest;
+  const save = useChange((body: SettingsChange) =>
+    ask(client.PATCH('/api/v1/settings', { params: { header: unchanged(settings) }, body })),
+  );
+  const begin = () => {
+    setTyped({});
+    setRebalance(null);
+    setShown(null);
+  };
   const change = changed(settings, typed, rebalance);
   const nothing = change !== null && Object.keys(change).length === 0;
   return (
@@ -135,8 +146,7 @@ function Form({ settings }: { settings: Settings }) {
           save.mutate(change, {
             onSuccess: () => {
               say('The settings are in effect');
-              setTyped({});
-              setRebalance(null);
+              begin();
             },
           });
         }}
@@ -153,7 +163,10 @@ function Form({ settings }: { settings: Settings }) {
               value={text}
               autoComplete="off"
               error={fault ? `as in ${field.write(settings[field.key])}` : undefined}
-              onChange={(event) => setTyped({ ...typed, [field.key]: event.currentTarget.value })}
+              onChange={(event) => {
+                setShown(settings);
+                setTyped({ ...typed, [field.key]: event.currentTarget.value });
+              }}
             />
           );
         })}
@@ -161,16 +174,20 @@ function Form({ settings }: { settings: Settings }) {
           label="Even out"
           description="Whether slices move by themselves to even out what nodes hold and lead."
           checked={rebalance ?? settings.rebalance}
-          onChange={(event) => setRebalance(event.currentTarget.checked)}
+          onChange={(event) => {
+            setShown(settings);
+            setRebalance(event.currentTarget.checked);
+          }}
         />
         {save.error ? <Failure error={save.error} /> : null}
+        <Outdated order={save} shown={settings} latest={latest} onShow={begin} />
         <div className="dialog-buttons">
           <Button
             variant="default"
             disabled={nothing}
             onClick={() => {
-              setTyped({});
-              setRebalance(null);
+              begin();
+              save.reset();
             }}
           >
             Undo

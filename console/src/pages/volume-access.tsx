@@ -7,6 +7,7 @@ import { initiatorsQuery, useChange } from '../api/queries';
 import type { AccessChange, Volume } from '../api/types';
 import { Failure, Panel } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { initiatorFault } from './wizard-rules';
@@ -16,10 +17,12 @@ export function AccessPanel({ volume }: { volume: Volume }) {
   const { name, access } = volume;
   const [typed, setTyped] = useState('');
   const [leaving, setLeaving] = useState('');
+  /** What was shown when a dialog was opened: that is what it changes. */
+  const [shown, setShown] = useState(volume);
   const [dialog, open, close] = useDialog<'open' | 'disallow'>();
   const known = useQuery(initiatorsQuery).data?.initiators ?? [];
-  const admit = useChange((initiator: string) => allow(name, initiator));
-  const other = useChange((body: AccessChange) => change(name, body));
+  const admit = useChange((initiator: string) => allow(name, initiator, unchanged(volume)));
+  const other = useChange((body: AccessChange) => change(shown, body));
   if (!access) return <Panel title="Access">This node does not say whom the volume is for.</Panel>;
   const fault = initiatorFault(typed.trim());
   return (
@@ -42,6 +45,8 @@ export function AccessPanel({ volume }: { volume: Volume }) {
                 size="compact-xs"
                 onClick={() => {
                   setLeaving(initiator);
+                  setShown(volume);
+                  other.reset();
                   open('disallow');
                 }}
                 aria-label={`Take it from ${initiator}`}
@@ -85,12 +90,21 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           Allow
         </RoleButton>
         {access.open ? null : (
-          <RoleButton takes="operator" variant="default" onClick={() => open('open')}>
+          <RoleButton
+            takes="operator"
+            variant="default"
+            onClick={() => {
+              setShown(volume);
+              other.reset();
+              open('open');
+            }}
+          >
             Open for everybody
           </RoleButton>
         )}
       </form>
       {admit.error ? <Failure error={admit.error} /> : null}
+      <Outdated order={admit} shown={null} latest={volume} onShow={setShown} />
       {dialog === 'open' ? (
         <Dialog
           title={`Open ${name} for everybody`}
@@ -100,7 +114,8 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           onClose={close}
           onDo={() => other.mutate({ open: true }, { onSuccess: close })}
         >
-          <p>Every host that reaches a portal can read and write it then.</p>
+          <Outdated order={other} shown={shown} latest={volume} onShow={setShown} />
+          <p>{forWhom(shown)} Every host that reaches a portal can read and write it then.</p>
         </Dialog>
       ) : null}
       {dialog === 'disallow' ? (
@@ -113,6 +128,8 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           onClose={close}
           onDo={() => other.mutate({ disallow: leaving }, { onSuccess: close })}
         >
+          <Outdated order={other} shown={shown} latest={volume} onShow={setShown} />
+          <p>{forWhom(shown)}</p>
           <p>
             <span className="mono">{leaving}</span> loses the volume at once. When that is answered,
             nothing that it has sent is written any more.
@@ -123,6 +140,13 @@ export function AccessPanel({ volume }: { volume: Volume }) {
   );
 }
 
-function change(name: string, body: AccessChange) {
-  return ask(client.PATCH('/api/v1/volumes/{name}/access', { params: { path: { name } }, body }));
+/** Whom a volume is for, in a sentence. */
+function forWhom({ access }: Volume): string {
+  if (!access || access.open) return 'It is for every host.';
+  return `It is for ${access.initiators.join(', ') || 'nobody'}.`;
+}
+
+function change(shown: Volume, body: AccessChange) {
+  const params = { path: { name: shown.name }, header: unchanged(shown) };
+  return ask(client.PATCH('/api/v1/volumes/{name}/access', { params, body }));
 }

@@ -4,18 +4,30 @@ import { ask, client } from '../api/client';
 import { useChange } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Dialog, Tick, TypedName } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { say } from '../parts/say';
 import { navigate } from '../router';
 import { bytes, parseBytes } from '../text/units';
 import { POLICIES } from '../text/words';
 import { sizeFault } from './wizard-rules';
 
-export function GrowDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
+type Props = {
+  /** As it is on record now. */
+  volume: Volume;
+  onClose: () => void;
+};
+
+export function GrowDialog({ volume: latest, onClose }: Props) {
+  /** What is ordered is for what was shown, and not for what somebody else makes of it meanwhile. */
+  const [volume, setVolume] = useState(latest);
   const { name } = volume;
   const [size, setSize] = useState('');
   const grow = useChange((to: number) =>
     ask(
-      client.PATCH('/api/v1/volumes/{name}', { params: { path: { name } }, body: { bytes: to } }),
+      client.PATCH('/api/v1/volumes/{name}', {
+        params: { path: { name }, header: unchanged(volume) },
+        body: { bytes: to },
+      }),
     ),
   );
   const count = parseBytes(size);
@@ -41,6 +53,7 @@ export function GrowDialog({ volume, onClose }: { volume: Volume; onClose: () =>
         })
       }
     >
+      <Outdated order={grow} shown={volume} latest={latest} onShow={setVolume} />
       <p>
         It has {bytes(volume.bytes)}, and stays in use while it grows. Hosts look for the new size
         when they are told to rescan.
@@ -94,11 +107,18 @@ export function ScrubDialog({ name, onClose }: { name: string; onClose: () => vo
   );
 }
 
-export function DeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
+export function DeleteDialog({ volume: latest, onClose }: Props) {
+  /** What goes is what was shown. */
+  const [volume, setVolume] = useState(latest);
+  const { name, access } = volume;
   const [typed, setTyped] = useState('');
   const [force, setForce] = useState(false);
   const remove = useChange(() =>
-    ask(client.DELETE('/api/v1/volumes/{name}', { params: { path: { name }, query: { force } } })),
+    ask(
+      client.DELETE('/api/v1/volumes/{name}', {
+        params: { path: { name }, query: { force }, header: unchanged(volume) },
+      }),
+    ),
   );
   return (
     <Dialog
@@ -118,7 +138,14 @@ export function DeleteDialog({ name, onClose }: { name: string; onClose: () => v
         })
       }
     >
-      <p>All its data goes, on all nodes, and does not come back.</p>
+      <Outdated order={remove} shown={volume} latest={latest} onShow={setVolume} />
+      <p>
+        It has {bytes(volume.bytes)}
+        {access
+          ? `, for ${access.open ? 'every host' : access.initiators.join(', ') || 'nobody'}`
+          : ''}
+        . All its data goes, on all nodes, and does not come back.
+      </p>
       <TypedName name={name} value={typed} onChange={setTyped} />
       <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
     </Dialog>

@@ -143,7 +143,7 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
       </Tabs>
       {dialog === 'grow' ? <GrowDialog volume={volume} onClose={close} /> : null}
       {dialog === 'scrub' ? <ScrubDialog name={name} onClose={close} /> : null}
-      {dialog === 'delete' ? <DeleteDialog name={name} onClose={close} /> : null}
+      {dialog === 'delete' ? <DeleteDialog volume={volume} onClose={close} /> : null}
     </>
   );
 }

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { allowAll } from '../api/access';
 import { ask, client } from '../api/client';
+import { freshKey, keyAfter } from '../api/key';
 import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } from '../api/queries';
 import type { Policy } from '../api/types';
 import { AttachRecipes, portalsOf } from '../parts/attach';
@@ -31,7 +32,8 @@ export function WizardPage() {
   const [tried, setTried] = useState(false);
   const [made, setMade] = useState<string | null>(null);
   const volumes = useQuery(volumesQuery).data?.volumes ?? [];
-  const create = useChange(makeVolume);
+  const [key, setKey] = useState(freshKey);
+  const create = useChange((it: Draft) => makeVolume(it, key));
   const wrong = faults(
     draft,
     volumes.map((volume) => volume.name),
@@ -42,7 +44,10 @@ export function WizardPage() {
     wrong.initiators,
     undefined,
   ][step];
-  const change = (to: Partial<Draft>) => setDraft({ ...draft, ...to });
+  const change = (to: Partial<Draft>) => {
+    setKey(keyAfter(create.error, key));
+    setDraft({ ...draft, ...to });
+  };
 
   if (made !== null) return <Made name={made} />;
   const on = () => {
@@ -112,7 +117,7 @@ export function WizardPage() {
 }
 
 /** Makes the volume, and then says whom it is for: until then nothing is on it that anybody could read. */
-async function makeVolume(draft: Draft): Promise<void> {
+async function makeVolume(draft: Draft, key: string): Promise<void> {
   const { name, policy } = draft;
   const body = {
     name,
@@ -121,7 +126,8 @@ async function makeVolume(draft: Draft): Promise<void> {
     ...(draft.target.trim() ? { target: draft.target.trim() } : {}),
     ...(draft.target.trim() && draft.lun.trim() ? { lun: Number(draft.lun) } : {}),
   };
-  await ask(client.POST('/api/v1/volumes', { body }));
+  const params = { header: { 'Idempotency-Key': key } };
+  await ask(client.POST('/api/v1/volumes', { params, body }));
   if (draft.everybody) return;
   await allowAll(name, draft.initiators);
 }

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { Problem, Unreached } from './client';
+import { freshKey, keyAfter } from './key';
+
+const refused = (status: number) => new Problem({ title: '', detail: '', status });
+
+test('keys are those that the interface takes, and differ', () => {
+  expect(freshKey()).toMatch(/^[0-9a-f]{32}$/);
+  expect(freshKey()).not.toBe(freshKey());
+});
+
+test('what may have been done keeps its key, and what was answered does not', () => {
+  expect(keyAfter(null, 'k')).toBe('k');
+  expect(keyAfter(new Unreached('no answer'), 'k')).toBe('k');
+  // What the console says itself where there was no answer.
+  expect(keyAfter(refused(0), 'k')).toBe('k');
+  expect(keyAfter(refused(409), 'k')).not.toBe('k');
+});

@@ -1,0 +1,13 @@
+import { Problem } from './client';
+
+/** What names a request, so that it is done once however often it is sent. */
+export function freshKey(): string {
+  // `randomUUID` is there over TLS only.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The key of what is asked for otherwise than before: a request that got no answer may have been done, and keeps its own. */
+export function keyAfter(error: unknown, key: string): string {
+  return error instanceof Problem && error.status > 0 ? freshKey() : key;
+}
