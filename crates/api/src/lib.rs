@@ -22,6 +22,7 @@ mod problem;
 pub mod redaction;
 mod router;
 pub mod server;
+mod strict;
 pub mod trace;
 mod upkeep;
 

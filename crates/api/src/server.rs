@@ -3,7 +3,8 @@
 //! Invariants:
 //! - there are so many connections at most, and each ends when it stands still for too long;
 //! - every request carries the [`Peer`] that it came from;
-//! - where the interface speaks TLS, nothing is answered without it but that it is wanted.
+//! - where the interface speaks TLS, nothing is answered without it but that it is wanted;
+//! - no answer leaves without what [`strict`](crate::strict) says to browsers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 
+use crate::strict::{Strict, strictly};
 use crate::{Peer, Problem, ProblemKind};
 
 /// Connections at a time: people, scripts and the other nodes of a cluster. One more waits to be
@@ -58,7 +60,12 @@ pub async fn serve_over(
     router: Router,
     acceptor: Option<Acceptor>,
 ) -> Infallible {
-    let router = router.layer(middleware::from_fn(within_time));
+    let strict = Strict {
+        is_tls: acceptor.is_some(),
+    };
+    let router = router
+        .layer(middleware::from_fn(within_time))
+        .layer(middleware::from_fn_with_state(strict, strictly));
     let mut connections = JoinSet::new();
     loop {
         let has_room = connections.len() < CONNECTIONS_MAX;
@@ -109,7 +116,7 @@ async fn turn_away(mut stream: TcpStream) -> std::io::Result<()> {
     let body = serde_json::to_string(&problem).expect("documents are valid JSON");
     let head = format!(
         "HTTP/1.1 {} Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
+         cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n",
         problem.status,
         body.len()
     );

@@ -4,6 +4,8 @@
 
 #[path = "interface/guard.rs"]
 mod guard;
+#[path = "interface/manners.rs"]
+mod manners;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -107,6 +107,41 @@ async fn over_tls_a_node_is_known_and_who_is_not_trusted_is_told() {
     }
 }
 
+/// A browser that has come by TLS once does so from then on, whatever it asks for.
+#[tokio::test]
+async fn over_tls_every_answer_says_so_to_browsers() {
+    let directory = tempfile::tempdir().unwrap();
+    Authority::found(directory.path(), ClusterId(1), SystemTime::now()).unwrap();
+    let acceptor = Acceptor::new(&node(directory.path(), 1));
+    let authority = Connector::of_authority(&directory.path().join("authority.pem")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/tasks", get(task));
+    tokio::spawn(server::serve_over(listener, router, Some(acceptor)));
+    for path in ["/api/v1/tasks", "/api/v1/nothing", "/"] {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = authority.connect("127.0.0.1", stream).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let says = "\r\nstrict-transport-security: max-age=2592000\r\n";
+        assert!(answer.contains(says), "{path}: {answer}");
+    }
+    // Who has not is told where it is, and no more.
+    let mut plain = TcpStream::connect(address).await.unwrap();
+    plain
+        .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).await.unwrap();
+    for says in ["cache-control: no-store", "x-content-type-options: nosniff"] {
+        assert!(answer.contains(&format!("\r\n{says}\r\n")), "{answer}");
+    }
+    assert!(!answer.contains("strict-transport-security"), "{answer}");
+}
+
 /// Who connects and says nothing keeps nobody out for longer than a handshake may take.
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_does_not_come_ends() {

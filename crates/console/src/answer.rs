@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -47,7 +47,6 @@ pub(crate) fn give(asset: &Asset, asked: &HeaderMap) -> Response {
     put(CACHE_CONTROL, keeping(asset.path));
     put(VARY, "accept-encoding");
     put(CONTENT_TYPE, kind(asset.path));
-    put(X_CONTENT_TYPE_OPTIONS, "nosniff");
     put(CONTENT_SECURITY_POLICY, POLICY);
     put(X_FRAME_OPTIONS, "DENY");
     put(REFERRER_POLICY, "no-referrer");

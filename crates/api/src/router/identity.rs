@@ -289,10 +289,9 @@ pub(super) async fn create_token(
     let identities = known(&door)?;
     let Extension(caller) = caller.ok_or_else(no_address)?;
     let made = identities.create_token(request, &caller).await?;
-    let unkept = [(header::CACHE_CONTROL, "no-store")];
     // As it is called where it is used.
     let about = About::new(&format!("token {} ({})", made.token.name, made.token.id));
-    Ok((StatusCode::CREATED, unkept, about, Json(made)).into_response())
+    Ok((StatusCode::CREATED, about, Json(made)).into_response())
 }
 
 /// Revoke a token

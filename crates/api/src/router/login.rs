@@ -175,7 +175,6 @@ fn send<const N: usize>(location: &str, cookies: [HeaderValue; N]) -> Response {
     };
     let headers = [
         (header::LOCATION, location),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (
             header::REFERRER_POLICY,
             HeaderValue::from_static("no-referrer"),
