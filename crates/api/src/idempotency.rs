@@ -2,13 +2,15 @@
 //! draft of that name has it).
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderName;
 use axum::http::request::Parts;
 
 use crate::{Problem, ProblemKind};
 
 /// Letters in a key at most: an UUID has 36.
 const KEY_LENGTH_MAX: usize = 255;
-const HEADER: &str = "idempotency-key";
+/// The header.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Names a request: whoever repeats it uses the same, and for another one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfRequest {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut headers = parts.headers.get_all(HEADER).iter();
+        let mut headers = parts.headers.get_all(KEY).iter();
         let key = match (headers.next(), headers.next()) {
             (None, _) => None,
             (Some(header), None) => {

@@ -6,6 +6,7 @@ mod answers;
 mod events;
 mod guard;
 mod history;
+mod honoured;
 mod identity;
 mod lasting;
 mod log;
@@ -195,6 +196,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
         .layer(middleware::from_fn(no_list))
+        .layer(middleware::from_fn(honoured::honoured))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(door, guard::guard))
         .layer(middleware::from_fn(with_instance))
