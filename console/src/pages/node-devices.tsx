@@ -5,13 +5,13 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { devicesQuery, useChange } from '../api/queries';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
-import { Bar, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
+import { Bar, Explained, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
-import { bytes, bytesPerSecond, percent } from '../text/units';
-import { DEVICE_STATES, TIERS } from '../text/words';
+import { bytes, bytesPerSecond, percent, plural } from '../text/units';
+import { DEVICE_STATES, fillTip, TIERS } from '../text/words';
 
 type Kind = 'add' | 'drain' | 'resume' | 'remove' | 'replace';
 
@@ -102,7 +102,7 @@ function orders(device: Device): { kind: Kind; label: string }[] {
   }
 }
 
-function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => void }) {
+export function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => void }) {
   const part = device.bytes > 0 ? device.used_bytes / device.bytes : 0;
   const label = device.path || `device ${device.number}`;
   return (
@@ -120,7 +120,12 @@ function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => 
           <span className="tone-bad">what is at its path is not this device any more</span>
         ) : null}
         {device.bad_blocks ? (
-          <span className="tone-warn">{device.bad_blocks} bad blocks</span>
+          <Explained
+            className="tone-warn"
+            tip="Blocks of 4 KiB on it that cannot be read, or fail their checksum, and that were not fetched from other nodes yet."
+          >
+            {plural(device.bad_blocks, 'bad block')}
+          </Explained>
         ) : null}
         <span className="device-orders">
           {orders(device).map(({ kind, label: word }) => (
@@ -144,15 +149,15 @@ function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => 
         tone={fillTone(part)}
       />
       <div className="device-fill">
-        <span>
+        <Explained tip={fillTip(device)}>
           {bytes(device.used_bytes)}{' '}
           {device.state === 'draining' ? 'left' : device.is_absent ? 'lacking' : 'used'}
           {device.bytes_per_second ? `, ${bytesPerSecond(device.bytes_per_second)} going` : ''}
           <Left seconds={device.seconds_left} />
-        </span>
-        <span>
+        </Explained>
+        <Explained tip="That, as a part of what the device can hold of pages.">
           {percent(device.used_bytes, device.bytes)} of {bytes(device.bytes)}
-        </span>
+        </Explained>
       </div>
     </li>
   );

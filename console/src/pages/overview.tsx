@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { clusterQuery, historyQuery, nodesQuery, raisedQuery } from '../api/queries';
-import type { Explanation, HistoryPoint, Status, TierRoom } from '../api/types';
+import type { Explanation, Flow, HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
 import { HistoryCharts, present } from '../parts/chart';
@@ -163,21 +163,26 @@ function Now({ point, kept }: { point: HistoryPoint | null; kept: boolean }) {
             : null
         }
       />
-      <Figure
-        name="Latency"
-        value={point?.writes.latency ? latency(point.writes.latency.p50_us) : '–'}
-        tip="How long a write takes, from its arrival at a portal to its answer: the median of the last second."
-        note={
-          point?.writes.latency
-            ? `median write; p99 ${latency(point.writes.latency.p99_us)}`
-            : 'no write in the last second'
-        }
-      />
+      <Took what="read" flow={point?.reads} />
+      <Took what="write" flow={point?.writes} />
     </>
   );
 }
 
-function Capacity({ status }: { status: Status }) {
+/** How long commands of one kind take at present. */
+export function Took({ what, flow }: { what: 'read' | 'write'; flow: Flow | undefined }) {
+  const took = flow?.latency;
+  return (
+    <Figure
+      name={what === 'read' ? 'Read latency' : 'Write latency'}
+      value={took ? latency(took.p50_us) : '–'}
+      tip={`How long a ${what} takes, from its arrival at a portal to its answer: the median of the last second, and what 99 of 100 took at most (p99).`}
+      note={took ? `median; p99 ${latency(took.p99_us)}` : `no ${what} in the last second`}
+    />
+  );
+}
+
+export function Capacity({ status }: { status: Status }) {
   const { pool } = status;
   const part = pool.bytes > 0 ? pool.used_bytes / pool.bytes : 0;
   const over = overProvisioning(status);
@@ -188,9 +193,9 @@ function Capacity({ status }: { status: Status }) {
         <Explained tip="Pages that are taken, or promised to writes under way, on all nodes that take data. Each copy counts, so this is more than what the volumes say of themselves.">
           <b>{bytes(pool.used_bytes)}</b> used
         </Explained>
-        <span>
+        <Explained tip="The part of the pool that is used, and the pool: the room on all nodes that answer, but for those that are being drained.">
           {percent(pool.used_bytes, pool.bytes)} of {bytes(pool.bytes)}
-        </span>
+        </Explained>
       </div>
       <Bar
         wide
@@ -202,13 +207,16 @@ function Capacity({ status }: { status: Status }) {
         <Explained tip="What the volumes would fill if every block of them were written, with all copies. More than the capacity is allowed; then room has to be watched.">
           <b>{bytes(status.promised_bytes)}</b> promised
         </Explained>
-        <span className={over !== null && over > 1 ? 'tone-warn' : ''}>
+        <Explained
+          tip="What is promised, beside the pool: above 1 × hosts cannot fill all volumes, unless devices or nodes are added."
+          className={over !== null && over > 1 ? 'tone-warn' : ''}
+        >
           {over === null
             ? 'no capacity'
             : over > 1
               ? `over-provisioned ${over.toFixed(over < 9.95 ? 2 : 0)} ×`
               : `${percent(status.promised_bytes, pool.bytes)} of it`}
-        </span>
+        </Explained>
       </div>
       <Tiers tiers={status.tiers ?? []} />
     </Panel>
@@ -230,12 +238,16 @@ function Tiers({ tiers }: { tiers: TierRoom[] }) {
                 tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data. What is set aside for writes under way is on no device yet: it counts above, and not here.`}
                 className="strip-name"
               >
-                {TIERS[tier]}
-              </Explained>{' '}
-              <span className="dim">of {bytes(room.bytes)}</span>
+                {TIERS[tier]} <span className="dim">of {bytes(room.bytes)}</span>
+              </Explained>
             </span>
             <Bar label={`Fill of ${TIERS[tier]}: ${text}`} part={part} tone={fillTone(part)} />
-            <span className="strip-fill">{text}</span>
+            <Explained
+              className="strip-fill"
+              tip={`${bytes(room.used_bytes)} of ${bytes(room.bytes)} of this class are used, on all nodes that take data.`}
+            >
+              {text}
+            </Explained>
           </li>
         );
       })}

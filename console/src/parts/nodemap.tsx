@@ -3,8 +3,8 @@ import { devicesQuery } from '../api/queries';
 import type { Node } from '../api/types';
 import { address, Link } from '../router';
 import { bytes, percent, plural } from '../text/units';
-import { DEVICE_STATES, nodeState } from '../text/words';
-import { Bar, fillTone, Sign, Standing } from './basic';
+import { DEVICE_STATES, fillTip, nodeState } from '../text/words';
+import { Bar, Explained, fillTone, Standing } from './basic';
 
 /** The nodes, a line each. */
 export function NodeStrip({ nodes }: { nodes: Node[] }) {
@@ -25,7 +25,12 @@ export function NodeStrip({ nodes }: { nodes: Node[] }) {
                   part={part(node)}
                   tone={fillTone(part(node))}
                 />
-                <span className="strip-fill">{percent(node.room.used_bytes, node.room.bytes)}</span>
+                <Explained
+                  className="strip-fill"
+                  tip={`${bytes(node.room.used_bytes)} of the ${bytes(node.room.bytes)} on its devices are used.`}
+                >
+                  {percent(node.room.used_bytes, node.room.bytes)}
+                </Explained>
               </>
             ) : (
               <span className="strip-unknown">room not known</span>
@@ -73,26 +78,30 @@ export function NodeMap({ nodes }: { nodes: Node[] }) {
 const ASKED_MAX = 16;
 const ASKED_EVERY_MS = 5_000;
 
-function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
+export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
   const state = nodeState(node);
   const answers = node.answers !== false && ask;
   const query = useQuery({ ...devicesQuery(node.name, ASKED_EVERY_MS), enabled: answers });
   const devices = answers ? (query.data?.devices ?? []) : [];
   return (
-    <Link to={address('nodes', node.name)} className={`node-card node-card-${state.tone}`}>
+    <div className={`node-card node-card-${state.tone}`}>
       <div className="node-card-head">
-        <span className="node-card-name">{node.name}</span>
-        <span className="standing" title={state.tip}>
-          <Sign tone={state.tone} size={15} />
-          {state.word}
-        </span>
+        {/* All of the card leads there, but for what explains itself. */}
+        <Link to={address('nodes', node.name)} className="node-card-name">
+          {node.name}
+        </Link>
+        <Standing {...state} />
       </div>
       {node.room ? (
         <>
           <Bar wide label={`Fill of ${node.name}`} part={part(node)} tone={fillTone(part(node))} />
           <div className="node-card-line">
-            <span>{bytes(node.room.used_bytes)}</span>
-            <span>of {bytes(node.room.bytes)}</span>
+            <Explained tip="Pages that are taken on its devices.">
+              {bytes(node.room.used_bytes)}
+            </Explained>
+            <Explained tip="What its devices can hold of pages; how full that is, beside it.">
+              {percent(node.room.used_bytes, node.room.bytes)} of {bytes(node.room.bytes)}
+            </Explained>
           </div>
         </>
       ) : (
@@ -105,9 +114,12 @@ function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
                 <span className="mono">
                   {device.path.split('/').at(-1) || `device ${device.number}`}
                 </span>
-                <span className={`tone-${DEVICE_STATES[device.state].tone}`}>
+                <Explained
+                  tip={`${DEVICE_STATES[device.state].tip} ${fillTip(device)}`}
+                  className={`tone-${DEVICE_STATES[device.state].tone}`}
+                >
                   {DEVICE_STATES[device.state].word}
-                </span>
+                </Explained>
               </div>
               <Bar
                 wide
@@ -119,14 +131,20 @@ function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
           ))
         : null}
       <div className="node-card-line">
-        <span>{plural(node.replicas, 'replica')}</span>
-        <span>leads {node.primaries}</span>
+        <Explained tip="Copies of slices that it holds.">
+          {plural(node.replicas, 'replica')}
+        </Explained>
+        <Explained tip="Slices of which it is the primary: it takes their reads and writes.">
+          leads {node.primaries}
+        </Explained>
       </div>
       {node.failure_domain ? (
         <div className="node-card-line">
-          <span>fails with domain {node.failure_domain}</span>
+          <Explained tip="Nodes that say the same fail together: no two copies are there.">
+            fails with domain {node.failure_domain}
+          </Explained>
         </div>
       ) : null}
-    </Link>
+    </div>
   );
 }

@@ -1,4 +1,5 @@
 import type {
+  Device,
   DeviceState,
   DeviceTier,
   Explanation,
@@ -12,7 +13,7 @@ import type {
   VolumeSummary,
   Wait,
 } from '../api/types';
-import { plural, span } from './units';
+import { bytes, plural, span } from './units';
 
 /** How something stands, for its colour and its sign. */
 export type Tone = 'good' | 'warn' | 'bad' | 'calm';
@@ -111,6 +112,16 @@ export const TIER_TIPS: Record<DeviceTier, string> = {
   flash: 'Fast devices. Data goes there first, as long as there is room.',
   capacity: 'Large devices. Data goes there when flash has no room.',
 };
+
+/** What the number of a device's fill counts: of one that goes, or that is not there, it is what is to be brought. */
+export function fillTip(device: Device): string {
+  const { used_bytes, bytes: all } = device;
+  if (device.is_absent) {
+    return `${bytes(used_bytes)} are lacking because of all devices that the node does without; other nodes bring them.`;
+  }
+  if (device.state === 'draining') return `${bytes(used_bytes)} of pages are on it still.`;
+  return `Pages take ${bytes(used_bytes)} of the ${bytes(all)} that it can hold.`;
+}
 
 /** How a node stands, in one word. */
 export function nodeState(node: Node): { word: string; tone: Tone; tip: string } {
