@@ -9,11 +9,11 @@ use std::sync::Arc;
 use holdfast_identity::{Caller, UserName};
 use holdfast_model::ClusterId;
 
-use crate::Problem;
 use crate::documents::{
     AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, PasswordChange, SessionCreate,
     Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
+use crate::{Keyed, Problem};
 
 /// An answer that comes.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send + 'a>>;
@@ -168,8 +168,9 @@ pub trait Identities: Send + Sync + 'static {
     /// The users, by name.
     fn users(&self) -> Answer<'_, Vec<User>>;
 
-    /// Makes a user.
-    fn create_user(&self, request: UserCreate) -> Answer<'_, User>;
+    /// Makes a user. With a key its repetition is answered with the user as it is then;
+    /// [`ProblemKind::KeyReused`](crate::ProblemKind::KeyReused) if it is another one, by its password too.
+    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, User>;
 
     /// Changes a user.
     fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User>;
@@ -180,10 +181,11 @@ pub trait Identities: Send + Sync + 'static {
     /// The tokens, by id.
     fn tokens(&self) -> Answer<'_, Vec<Token>>;
 
-    /// Makes a token.
+    /// Makes a token. With a key its repetition makes none, and is [`ProblemKind::AlreadyMade`](crate::ProblemKind::AlreadyMade): a
+    /// token is told once.
     fn create_token<'a>(
         &'a self,
-        request: TokenCreate,
+        request: Keyed<TokenCreate>,
         maker: &'a Caller,
     ) -> Answer<'a, TokenCreated>;
 

@@ -59,6 +59,9 @@ pub enum ProblemKind {
     /// The request's key was another request's.
     #[serde(rename = "urn:holdfast:problem:idempotency-key-reused")]
     KeyReused,
+    /// It was done for this key before, and what came of it is told only once.
+    #[serde(rename = "urn:holdfast:problem:already-made")]
+    AlreadyMade,
     /// What is needed for an answer cannot be reached. What was asked for may or may not have been
     /// done.
     #[serde(rename = "urn:holdfast:problem:unavailable")]
@@ -119,7 +122,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Self; 32] = [
+    const ALL: [Self; 33] = [
         Self::Invalid,
         Self::NoSuchVolume,
         Self::NoSuchInitiator,
@@ -134,6 +137,7 @@ impl ProblemKind {
         Self::Conflict,
         Self::PreconditionFailed,
         Self::KeyReused,
+        Self::AlreadyMade,
         Self::Unavailable,
         Self::Busy,
         Self::NoNode,
@@ -176,6 +180,7 @@ impl ProblemKind {
             | Self::VolumeShrinks
             | Self::TooFewNodes
             | Self::ClusterFull
+            | Self::AlreadyMade
             | Self::Conflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
@@ -206,6 +211,7 @@ impl ProblemKind {
             Self::Conflict => "conflict",
             Self::PreconditionFailed => "precondition-failed",
             Self::KeyReused => "idempotency-key-reused",
+            Self::AlreadyMade => "already-made",
             Self::Unavailable => "unavailable",
             Self::Busy => "busy",
             Self::NoNode => "no-node",
@@ -243,6 +249,7 @@ impl ProblemKind {
             Self::Conflict => "others change the same",
             Self::PreconditionFailed => "changed meanwhile",
             Self::KeyReused => "the key is another request's",
+            Self::AlreadyMade => "it was made before",
             Self::Unavailable => "not available",
             Self::Busy => "too many ask at a time",
             Self::NoNode => "no node here",

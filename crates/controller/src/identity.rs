@@ -12,6 +12,7 @@ mod answer;
 mod audit_of_all;
 mod complaints;
 mod external;
+mod keyed;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +20,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_identity::{
-    ACCOUNTS_KEY, AccountError, AccountsRecord, Drawn, EXTERNAL_KEY, ExternalRecord, PasswordHash,
-    ProofKind, SESSIONS_KEY, SessionsRecord, Throttle,
+    ACCOUNTS_KEY, AccountError, AccountsRecord, CREATIONS_KEY, CreationsRecord, Drawn,
+    EXTERNAL_KEY, ExternalRecord, PasswordHash, ProofKind, SESSIONS_KEY, SessionsRecord, Throttle,
 };
 use holdfast_model::Origin;
 use holdfast_model::metadata::{
@@ -83,6 +84,8 @@ struct Known {
     sessions_at: Revision,
     external: ExternalRecord,
     external_at: Revision,
+    creations: CreationsRecord,
+    creations_at: Revision,
 }
 
 /// What is known, and when the metadata was asked for it.
@@ -108,6 +111,7 @@ impl Known {
             at(ACCOUNTS_KEY, self.accounts_at),
             at(SESSIONS_KEY, self.sessions_at),
             at(EXTERNAL_KEY, self.external_at),
+            at(CREATIONS_KEY, self.creations_at),
         ]
     }
 
@@ -124,6 +128,9 @@ impl Known {
                 } else if value.key == SESSIONS_KEY {
                     known.sessions = SessionsRecord::decode(&value.value)?;
                     known.sessions_at = value.mod_revision;
+                } else if value.key == CREATIONS_KEY {
+                    known.creations = CreationsRecord::decode(&value.value)?;
+                    known.creations_at = value.mod_revision;
                 } else {
                     known.external = ExternalRecord::decode(&value.value)?;
                     known.external_at = value.mod_revision;
@@ -221,6 +228,7 @@ impl Accounts {
             range(ACCOUNTS_KEY),
             range(SESSIONS_KEY),
             range(EXTERNAL_KEY),
+            range(CREATIONS_KEY),
         ];
         let (compare, success) = match &last {
             Some(last) => (last.compare(), Vec::new()),
@@ -247,20 +255,20 @@ impl Accounts {
         &self,
         apply: impl Fn(&mut AccountsRecord, &mut SessionsRecord) -> Result<T, AccountError>,
     ) -> Result<T, Problem> {
-        self.change_known(|known| apply(&mut known.accounts, &mut known.sessions))
+        self.change_known(|known| apply(&mut known.accounts, &mut known.sessions).map_err(refused))
             .await
     }
 
-    /// The same, with the sessions of those who are no users.
+    /// The same, with the sessions of those who are no users, and what came of wishes that bore a key.
     async fn change_known<T>(
         &self,
-        apply: impl Fn(&mut Known) -> Result<T, AccountError>,
+        apply: impl Fn(&mut Known) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
             self.controller.may_change(Change::Other).await?;
             let seen = self.read(self.last().map(|(known, _)| known)).await?;
             let mut next = (*seen).clone();
-            let done = apply(&mut next).map_err(refused)?;
+            let done = apply(&mut next)?;
             let changed = [
                 (next.accounts != seen.accounts)
                     .then(|| Operation::put(ACCOUNTS_KEY.to_owned(), next.accounts.encode())),
@@ -268,6 +276,8 @@ impl Accounts {
                     .then(|| Operation::put(SESSIONS_KEY.to_owned(), next.sessions.encode())),
                 (next.external != seen.external)
                     .then(|| Operation::put(EXTERNAL_KEY.to_owned(), next.external.encode())),
+                (next.creations != seen.creations)
+                    .then(|| Operation::put(CREATIONS_KEY.to_owned(), next.creations.encode())),
             ];
             let success: Vec<_> = changed.into_iter().flatten().collect();
             if success.is_empty() {
@@ -441,6 +451,7 @@ fn refused(error: AccountError) -> Problem {
             ProblemKind::Invalid,
             "choose 90 days at most, `--for 90d`, or have a user of this cluster make it",
         ),
+        AccountError::KeyReused => return problem::key_reused(error),
         AccountError::Password(_) => (
             ProblemKind::Invalid,
             "a good password is what a generator of passwords makes",

@@ -1,9 +1,11 @@
 //! What goes wrong here, as problem documents: the words, and the hints.
 
+use std::fmt;
+
 use holdfast_api::documents::{Astray, LocalMetadata, LocalReport, Rejected};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{
-    IscsiNodeName, KeyReused, NameError, PlanError, UnitPlace, VolumeName, VolumeSizeError,
+    IscsiNodeName, NameError, PlanError, UnitPlace, VolumeName, VolumeSizeError,
 };
 use holdfast_model::ByteSize;
 use holdfast_model::metadata::MetadataError;
@@ -37,7 +39,7 @@ pub(crate) fn or_unknown(found: Problem, may_be_done: bool) -> Problem {
 }
 
 /// A key that another request bore.
-pub(crate) fn key_reused(error: KeyReused) -> Problem {
+pub(crate) fn key_reused(error: impl fmt::Display) -> Problem {
     Problem::new(ProblemKind::KeyReused, error)
         .hint("a key is for one request and its repetitions: choose another one")
 }

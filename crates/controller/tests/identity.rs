@@ -12,11 +12,15 @@ use std::time::Duration;
 use holdfast_api::documents::{
     AuditEntry, AuditQuery, PasswordChange, SessionCreate, TokenCreate, UserChange, UserCreate,
 };
-use holdfast_api::{BroughtBack, Identities, LoginFault, ProblemKind, Shown};
+use holdfast_api::{
+    BroughtBack, IdempotencyKey, Identities, Keyed, LoginFault, ProblemKind, Shown,
+};
 use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
-use holdfast_identity::{Caller, Role, Scope};
-use holdfast_metadata::Embedded;
-use holdfast_model::record::Secret;
+use holdfast_identity::{CREATIONS_KEY, Caller, CreationsRecord, Role, Scope};
+use holdfast_metadata::{Embedded, Store as _};
+use holdfast_metadata::suite::User as MetadataUser;
+use holdfast_model::metadata::{Operation, OperationResult, Selector};
+use holdfast_model::record::{Record, Secret};
 use holdfast_oidc::{Provider, Settings, TicketKey};
 
 use crate::support::away::session;
@@ -39,12 +43,12 @@ async fn accounts(store: &Embedded, folder: &Path, name: &str) -> Accounts {
     over(controller(store).await, folder, name)
 }
 
-fn user(name: &str, role: Role) -> UserCreate {
-    UserCreate {
+fn user(name: &str, role: Role) -> Keyed<UserCreate> {
+    Keyed::from(UserCreate {
         name: name.to_owned(),
         role,
         password: Secret(PASSWORD.to_owned()),
-    }
+    })
 }
 
 fn login(name: &str, password: &str) -> SessionCreate {
@@ -54,13 +58,18 @@ fn login(name: &str, password: &str) -> SessionCreate {
     }
 }
 
-fn token(role: Role) -> TokenCreate {
-    TokenCreate {
+fn token(role: Role) -> Keyed<TokenCreate> {
+    Keyed::from(TokenCreate {
         name: "script".to_owned(),
         role,
         scope: Scope::Everything,
         lifetime_seconds: 3600,
-    }
+    })
+}
+
+fn keyed<T>(wanted: Keyed<T>, key: &str) -> Keyed<T> {
+    let key = Some(IdempotencyKey::new(key).unwrap());
+    Keyed { key, ..wanted }
 }
 
 #[tokio::test]
@@ -157,10 +166,10 @@ async fn what_an_administrator_changes_is_in_effect() {
         ProblemKind::NoSuchUser
     );
     let short = here
-        .create_user(UserCreate {
+        .create_user(Keyed::from(UserCreate {
             password: Secret("short".to_owned()),
-            ..user("eve", Role::Viewer)
-        })
+            ..user("eve", Role::Viewer).request
+        }))
         .await;
     assert_eq!(short.unwrap_err().kind, ProblemKind::Invalid);
     let odd = here
@@ -482,9 +491,11 @@ async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
     };
     let refused = here.change_user("oidc:ada", change).await.unwrap_err();
     assert_eq!(refused.kind, ProblemKind::Refused);
-    let days = |days: u64| TokenCreate {
-        lifetime_seconds: days * 86_400,
-        ..token(Role::Operator)
+    let days = |days: u64| {
+        Keyed::from(TokenCreate {
+            lifetime_seconds: days * 86_400,
+            ..token(Role::Operator).request
+        })
     };
     let long = here.create_token(days(91), &came.caller).await.unwrap_err();
     assert_eq!(long.kind, ProblemKind::Invalid);
@@ -652,4 +663,132 @@ async fn a_login_at_a_provider_counts_where_that_provider_is_named() {
         let refused = there.who(Shown::Session(&came.secret)).await.unwrap_err();
         assert_eq!(refused.kind, ProblemKind::Unauthenticated);
     }
+}
+
+/// As a script that has lost an answer, and asks another node.
+#[tokio::test]
+async fn a_user_that_was_made_for_a_key_is_made_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    here.create_user(user("root", Role::Administrator))
+        .await
+        .unwrap();
+    let wanted = || keyed(user("ada", Role::Viewer), "k");
+    let made = here.create_user(wanted()).await.unwrap();
+    assert_eq!(there.create_user(wanted()).await.unwrap(), made);
+    let reused = async |other: Keyed<UserCreate>| {
+        let refused = there.create_user(other).await.unwrap_err();
+        assert_eq!(refused.kind, ProblemKind::KeyReused, "{refused}");
+        assert!(refused.hint.is_some());
+    };
+    reused(keyed(user("ada", Role::Operator), "k")).await;
+    reused(keyed(user("bob", Role::Viewer), "k")).await;
+    let mut other = wanted();
+    other.request.password = Secret("another password".to_owned());
+    reused(other).await;
+    let same_name = there.create_user(keyed(user("ada", Role::Viewer), "l"));
+    assert_eq!(same_name.await.unwrap_err().kind, ProblemKind::UserExists);
+    // It has another role since: that is no other wish.
+    let role = UserChange {
+        role: Some(Role::Operator),
+        ..UserChange::default()
+    };
+    here.change_user("ada", role).await.unwrap();
+    let found = there.create_user(wanted()).await.unwrap();
+    assert_eq!(found.role, Role::Operator);
+    // Who was removed, or is another one of that name, is not what the key has made.
+    here.remove_user("ada").await.unwrap();
+    for _ in 0..2 {
+        let gone = there.create_user(wanted()).await.unwrap_err();
+        assert_eq!(gone.kind, ProblemKind::NoSuchUser, "{gone}");
+        assert!(gone.hint.unwrap().contains("another key"));
+        let _ = here.create_user(user("ada", Role::Viewer)).await;
+    }
+    let kept = on_record(&store).await;
+    assert!(
+        !kept.contains("password") && !kept.contains(PASSWORD),
+        "{kept}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_was_made_for_a_key_is_not_told_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let there = accounts(&store, folder.path(), "n2").await;
+    let root = Caller::node(1);
+    let wanted = || keyed(token(Role::Operator), "k");
+    let made = here.create_token(wanted(), &root).await.unwrap();
+    let refused = there.create_token(wanted(), &root).await.unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.status),
+        (ProblemKind::AlreadyMade, 409)
+    );
+    assert!(refused.detail.contains(&made.token.id), "{refused}");
+    let hint = refused.hint.unwrap();
+    assert!(
+        hint.contains(&format!("holdfast token revoke {}", made.token.id)),
+        "{hint}"
+    );
+    let other = there
+        .create_token(keyed(token(Role::Viewer), "k"), &root)
+        .await;
+    assert_eq!(other.unwrap_err().kind, ProblemKind::KeyReused);
+    let user = there
+        .create_user(keyed(user("ada", Role::Viewer), "k"))
+        .await;
+    assert_eq!(user.unwrap_err().kind, ProblemKind::KeyReused);
+    assert_eq!(here.tokens().await.unwrap().len(), 1);
+    // What the key made is gone: it is not made once more by a request that was on its way for long.
+    here.revoke_token(&made.token.id).await.unwrap();
+    let gone = there.create_token(wanted(), &root).await.unwrap_err();
+    assert_eq!(gone.kind, ProblemKind::NoSuchToken, "{gone}");
+    assert!(here.tokens().await.unwrap().is_empty());
+    let (_, secret) = made.secret.0.split_at(4 + made.token.id.len());
+    let kept = on_record(&store).await;
+    assert!(
+        kept.contains(&made.token.id) && !kept.contains(secret),
+        "{kept}"
+    );
+}
+
+/// Of many that come at the same time one makes it.
+#[tokio::test]
+async fn of_tokens_for_a_key_one_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let nodes = [
+        Arc::new(accounts(&store, folder.path(), "n1").await),
+        Arc::new(accounts(&store, folder.path(), "n2").await),
+    ];
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let node = Arc::clone(&nodes[number % 2]);
+        asked.spawn(async move {
+            let wanted = keyed(token(Role::Operator), "k");
+            node.create_token(wanted, &Caller::node(1)).await
+        });
+    }
+    let mut made = 0;
+    for answer in asked.join_all().await {
+        match answer {
+            Ok(_) => made += 1,
+            Err(problem) => assert_eq!(problem.kind, ProblemKind::AlreadyMade, "{problem}"),
+        }
+    }
+    assert_eq!((made, nodes[0].tokens().await.unwrap().len()), (1, 1));
+}
+
+/// What the metadata keeps of keys.
+async fn on_record(store: &Embedded) -> String {
+    let range = Operation::Range(Selector::Key(CREATIONS_KEY.into()));
+    let answer = MetadataUser::new(store.session()).perform(range).await;
+    let (_, OperationResult::Range(found)) = answer else {
+        panic!("a range is answered by one");
+    };
+    let record = CreationsRecord::decode(&found[0].value).unwrap();
+    String::from_utf8(record.encode().to_vec()).unwrap()
 }

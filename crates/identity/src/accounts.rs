@@ -124,6 +124,9 @@ pub enum AccountError {
     /// It is too long for who has logged in at a provider.
     #[error("a token of who has logged in at a provider of identities holds for 90 days at most")]
     LifetimeExternal,
+    /// The key is another wish's.
+    #[error("another request bore this key")]
+    KeyReused,
     /// The password is none.
     #[error(transparent)]
     Password(#[from] PasswordError),

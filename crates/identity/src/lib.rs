@@ -8,7 +8,7 @@
 //! - nothing by which somebody proves who he is can be made of what is kept: passwords are kept as argon2id, what was drawn
 //!   at random as its SHA-256;
 //! - an administrator is left at any time, if there was one;
-//! - everything has a limit: both documents fit into a value of the metadata.
+//! - everything has a limit: each document fits into a value of the metadata.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ extern crate alloc;
 
 mod accounts;
 mod caller;
+mod creations;
 mod external;
 mod name;
 mod password;
@@ -29,6 +30,7 @@ pub use accounts::{
     UserChange, UserRecord,
 };
 pub use caller::{Area, Caller, Permission, Role, Scope, UnknownName, Who};
+pub use creations::{CREATION_KEPT, CREATIONS_KEY, CREATIONS_MAX, CreationOf, CreationsRecord};
 pub use external::{
     EXTERNAL_KEY, EXTERNAL_SESSIONS_MAX, ExternalRecord, ExternalSession, ExternalUser,
 };

@@ -11,17 +11,19 @@ use axum::{Extension, Json, Router};
 use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope, UserName, Who};
 use holdfast_model::ClusterId;
 
-use super::answers::{OfAll, OfChange, OfLogin, OfOne, OfOrder, OfQuery};
+use super::answers::{OfAll, OfChange, OfCreation, OfLogin, OfOne, OfOrder, OfQuery};
 use super::guard::{About, LoggedInAs};
 use super::page::{PageQuery, chosen, page};
+use super::tagged::KeyHeader;
 use super::{asked, check_time, named, refuse};
 use crate::documents::{
     AUDIT_MAX, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit, PasswordChange,
     SessionCreate, Token, TokenCreate, TokenCreated, TokenList, User, UserChange, UserCreate,
     UserList,
 };
+use crate::idempotency::OfRequest;
 use crate::identities::{Door, Identities};
-use crate::{Peer, Problem, ProblemKind};
+use crate::{Keyed, Peer, Problem, ProblemKind};
 
 /// What the cookie of a session begins with. By that browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
 const SESSION_COOKIE: &str = "__Host-holdfast-";
@@ -199,18 +201,22 @@ pub(super) async fn user(
 }
 
 /// Make a user
+///
+/// Who repeats it with its key is answered with the user as it is then; with another password it is another request.
 #[utoipa::path(
     post,
     path = "/api/v1/users",
+    params(KeyHeader),
     request_body = UserCreate,
-    responses((status = 201, body = User), OfChange),
+    responses((status = 201, body = User), OfCreation),
 )]
 pub(super) async fn create_user(
     State(door): State<Door>,
+    OfRequest(key): OfRequest,
     request: Result<Json<UserCreate>, JsonRejection>,
 ) -> Result<(StatusCode, Extension<About>, Json<User>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let made = known(&door)?.create_user(request).await?;
+    let made = known(&door)?.create_user(Keyed { request, key }).await?;
     let about = About::new(&format!("user {}", made.name));
     Ok((StatusCode::CREATED, about, Json(made)))
 }
@@ -273,22 +279,28 @@ pub(super) async fn tokens(
 
 /// Make a token
 ///
-/// The token itself is in this answer, and never told again.
+/// The token itself is in this answer, and never told again. Who repeats the request with its key gets no second token: the
+/// answer is 409 with the code `already-made`, and names the one that there is. If the answer before is lost, revoke that one, and make
+/// another one with another key.
 #[utoipa::path(
     post,
     path = "/api/v1/tokens",
+    params(KeyHeader),
     request_body = TokenCreate,
-    responses((status = 201, body = TokenCreated), OfChange),
+    responses((status = 201, body = TokenCreated), OfCreation),
 )]
 pub(super) async fn create_token(
     State(door): State<Door>,
     caller: Option<Extension<Caller>>,
+    OfRequest(key): OfRequest,
     request: Result<Json<TokenCreate>, JsonRejection>,
 ) -> Result<Response, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
     let identities = known(&door)?;
     let Extension(caller) = caller.ok_or_else(no_address)?;
-    let made = identities.create_token(request, &caller).await?;
+    let made = identities
+        .create_token(Keyed { request, key }, &caller)
+        .await?;
     // As it is called where it is used.
     let about = About::new(&format!("token {} ({})", made.token.name, made.token.id));
     Ok((StatusCode::CREATED, about, Json(made)).into_response())

@@ -24,7 +24,7 @@ pub(super) struct IfMatch {
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it is read by the document only")]
 pub(super) struct KeyHeader {
-    /// Names this request: who repeats it, within a day, is answered as it was; another one with the same key is refused.
+    /// Names this request: who repeats it, within a day, has nothing made a second time; another one with the same key is refused.
     #[param(rename = "Idempotency-Key")]
     idempotency_key: Option<String>,
 }

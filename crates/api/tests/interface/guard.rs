@@ -8,8 +8,8 @@ use holdfast_api::documents::{
     SessionCreate, Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
 use holdfast_api::{
-    Answer, BroughtBack, Door, Identities, LoggedIn, LoginAnswer, LoginFault, LoginRefused, Peer,
-    SentAway, Shown,
+    Answer, BroughtBack, Door, IdempotencyKey, Identities, LoggedIn, LoginAnswer, LoginFault,
+    LoginRefused, Peer, SentAway, Shown,
 };
 use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
 use holdfast_model::ClusterId;
@@ -24,6 +24,15 @@ struct Known {
     /// What is nobody's any more, or may less: instead of what its name says.
     changed: Mutex<Option<Result<Role, ProblemKind>>>,
     puts_nothing_down: Mutex<bool>,
+    /// The keys of creations.
+    keys: Mutex<Vec<String>>,
+}
+
+impl Known {
+    fn heard(&self, key: &Option<IdempotencyKey>) {
+        let key = key.iter().map(|key| key.as_str().to_owned());
+        self.keys.lock().unwrap().extend(key);
+    }
 }
 
 fn refuse<T>(kind: ProblemKind) -> Answer<'static, T> {
@@ -167,7 +176,8 @@ impl Identities for Known {
         Box::pin(async { Ok(vec![user()]) })
     }
 
-    fn create_user(&self, _: UserCreate) -> Answer<'_, User> {
+    fn create_user(&self, wanted: Keyed<UserCreate>) -> Answer<'_, User> {
+        self.heard(&wanted.key);
         Box::pin(async { Ok(user()) })
     }
 
@@ -183,7 +193,12 @@ impl Identities for Known {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn create_token<'a>(&'a self, _: TokenCreate, maker: &'a Caller) -> Answer<'a, TokenCreated> {
+    fn create_token<'a>(
+        &'a self,
+        wanted: Keyed<TokenCreate>,
+        maker: &'a Caller,
+    ) -> Answer<'a, TokenCreated> {
+        self.heard(&wanted.key);
         let created_by = maker.who.to_string();
         Box::pin(async {
             Ok(TokenCreated {
@@ -689,4 +704,29 @@ async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given
         told,
         [(who, path, 303, None), (who, path, 403, Some("no-role"))]
     );
+}
+
+#[tokio::test]
+async fn users_and_tokens_may_be_made_with_a_key() {
+    let (url, _, known) = guarded(None).await;
+    let shown = bearer("administrator-everything");
+    for (what, body) in [
+        (
+            "POST /api/v1/users",
+            r#"{"name":"bob","role":"viewer","password":"correct horse"}"#,
+        ),
+        (
+            "POST /api/v1/tokens",
+            r#"{"name":"t","role":"viewer","scope":"everything","lifetime_seconds":3600}"#,
+        ),
+    ] {
+        let headers = format!("{shown}Idempotency-Key: \"k-1\"\r\n");
+        let (status, answer) = ask(&url, what, &headers, body).await;
+        assert_eq!(status, 201, "{what}: {answer}");
+        assert_eq!(std::mem::take(&mut *known.keys.lock().unwrap()), ["k-1"]);
+        let headers = format!("{shown}Idempotency-Key: a b\r\n");
+        let (status, answer) = ask(&url, what, &headers, body).await;
+        assert_eq!(status, 400, "{what}: {answer}");
+        assert!(known.keys.lock().unwrap().is_empty());
+    }
 }

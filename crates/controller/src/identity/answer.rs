@@ -7,18 +7,17 @@ use holdfast_api::documents::{
     Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
 use holdfast_api::{
-    Answer, BroughtBack, Identities, LoggedIn, LoginAnswer, Problem, ProblemKind, SentAway, Shown,
+    Answer, BroughtBack, Identities, Keyed, LoggedIn, LoginAnswer, Problem, ProblemKind, SentAway,
+    Shown,
 };
 use holdfast_identity::{
-    AccountError, Caller, Label, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord,
-    TokenRecord, UserChange as Change, UserName, UserRecord, Who,
+    AccountError, Caller, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord, TokenRecord,
+    UserChange as Change, UserName, UserRecord, Who,
 };
 use holdfast_model::ClusterId;
-use holdfast_model::record::Secret;
-use holdfast_stdx::Duration;
 
 use super::external::{external_users, of_provider};
-use super::{Accounts, Known, draw, now_ms};
+use super::{Accounts, Known, draw, now_ms, refused};
 
 impl Identities for Accounts {
     fn cluster(&self) -> ClusterId {
@@ -173,32 +172,8 @@ impl Identities for Accounts {
         })
     }
 
-    fn create_user(&self, request: UserCreate) -> Answer<'_, User> {
-        Box::pin(async move {
-            let UserCreate {
-                name,
-                role,
-                password,
-            } = request;
-            let name: UserName = name.parse().map_err(|error| {
-                invalid(error, "a good name is, for example, ada or backup-team")
-            })?;
-            let password = self.hash_of(name.as_str(), &password.0).await?;
-            let now = now_ms();
-            let record = UserRecord {
-                name,
-                role,
-                password,
-                disabled: false,
-                created_ms: now,
-                password_changed_ms: now,
-            };
-            self.change(|accounts, sessions| {
-                accounts.add_user(record.clone())?;
-                Ok(user(&record, sessions))
-            })
-            .await
-        })
+    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, User> {
+        Box::pin(self.make_user(request))
     }
 
     fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User> {
@@ -242,7 +217,7 @@ impl Identities for Accounts {
                 if known.accounts.revoke_tokens_of(name, &users) || !users.is_empty() {
                     return Ok(());
                 }
-                known.accounts.remove_user(name)?;
+                known.accounts.remove_user(name).map_err(refused)?;
                 known.sessions.end_of(name, None);
                 Ok(())
             })
@@ -262,28 +237,10 @@ impl Identities for Accounts {
 
     fn create_token<'a>(
         &'a self,
-        request: TokenCreate,
+        request: Keyed<TokenCreate>,
         maker: &'a Caller,
     ) -> Answer<'a, TokenCreated> {
-        Box::pin(async move {
-            let label: Label = request
-                .name
-                .parse()
-                .map_err(|error| invalid(error, "say what it is for, such as Prometheus"))?;
-            let lifetime = Duration::from_secs(request.lifetime_seconds);
-            let drawn = draw(ProofKind::Token)?;
-            let now = now_ms();
-            let made = self
-                .change(|accounts, _| {
-                    let wanted = (label.clone(), request.role, request.scope, lifetime);
-                    accounts.add_token(&drawn, wanted, maker, now).map(token)
-                })
-                .await?;
-            Ok(TokenCreated {
-                token: made,
-                secret: Secret(drawn.text),
-            })
-        })
+        Box::pin(self.make_token(request, maker))
     }
 
     fn revoke_token<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
@@ -321,7 +278,7 @@ fn caller_of(known: &Known, kind: ProofKind, shown: (&str, &str)) -> Option<Call
     }
 }
 
-fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
+pub(super) fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
     let UserRecord {
         name,
         role,
@@ -342,7 +299,7 @@ fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
     }
 }
 
-fn token(record: &TokenRecord) -> Token {
+pub(super) fn token(record: &TokenRecord) -> Token {
     Token {
         id: record.id.clone(),
         name: record.label.to_string(),
@@ -354,7 +311,7 @@ fn token(record: &TokenRecord) -> Token {
     }
 }
 
-fn invalid(error: impl std::fmt::Display, hint: &str) -> Problem {
+pub(super) fn invalid(error: impl std::fmt::Display, hint: &str) -> Problem {
     Problem::new(ProblemKind::Invalid, error).hint(hint)
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn admit(
                 role: Role::Administrator,
                 password: Secret(password.clone()),
             };
-            accounts.create_user(request).await
+            accounts.create_user(request.into()).await
         });
         making.await?;
     }
@@ -67,7 +67,7 @@ pub(crate) async fn admit(
             scope: Scope::Everything,
             lifetime_seconds: TOKEN_LIFETIME_SECONDS,
         };
-        accounts.create_token(request, &maker).await
+        accounts.create_token(request.into(), &maker).await
     });
     let Secret(token) = making.await?.secret;
     write_secret(&path, &token)?;
