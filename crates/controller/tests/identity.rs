@@ -17,8 +17,8 @@ use holdfast_api::{
 };
 use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
 use holdfast_identity::{CREATIONS_KEY, Caller, CreationsRecord, Role, Scope};
-use holdfast_metadata::{Embedded, Store as _};
 use holdfast_metadata::suite::User as MetadataUser;
+use holdfast_metadata::{Embedded, Store as _};
 use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{Record, Secret};
 use holdfast_oidc::{Provider, Settings, TicketKey};
