@@ -17,7 +17,6 @@ mod book;
 mod cargo;
 mod ci;
 mod console;
-mod demo;
 mod etcd;
 mod fuzz;
 mod licences;

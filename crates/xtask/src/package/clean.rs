@@ -1,18 +1,15 @@
 //! The package in a clean Debian, which mmdebstrap makes of this machine's sources in a directory that is removed again.
 //!
-//! What is looked at: it installs with what it depends on, and enables nothing; the program, its manual pages and completions are there; a cluster runs,
-//! and is well; systemd has nothing against the services; an upgrade, a removal and a purge delete nothing of a node's.
+//! What is looked at: it installs with what it depends on, and enables nothing; the program, its manual pages and completions are there; systemd has
+//! nothing against the services; an upgrade, a removal and a purge delete nothing of a node's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::demo::Demo;
-use crate::process::succeed;
+use super::succeed;
 
 /// What the clean Debian has beside the least: what verifies services, and what shows manual pages.
 const INCLUDED: &str = "systemd,man-db,bash-completion";
@@ -21,9 +18,6 @@ const KEPT: &[&str] = &[
     "var/lib/holdfast/etcd/data/member",
     "etc/holdfast/node.toml",
 ];
-
-/// How soon a cluster that serves is well.
-const WELL_WITHIN: Duration = Duration::from_secs(30);
 
 /// The directory, which goes with the run.
 struct Clean(PathBuf);
@@ -108,38 +102,8 @@ pub(super) fn try_out(package: &Path) -> Result<()> {
     }
     let completes = "source /usr/share/bash-completion/bash_completion; _completion_loader holdfast; complete -p holdfast";
     clean.says(&["bash", "-c", completes])?;
-    runs(&clean)?;
     keeps_what_is_a_nodes(&clean)?;
     println!("{}: passed in a clean Debian", package.display());
-    Ok(())
-}
-
-/// A cluster of three nodes runs there, and is well.
-fn runs(clean: &Clean) -> Result<()> {
-    let (directory, mut command) = (Path::new("/tmp/demo"), Command::new("chroot"));
-    command.arg(&clean.0).arg("holdfast");
-    let demo = Demo::start(&mut command, clean.0.join("tmp/demo"), directory)?;
-    let told = demo.told()?;
-    let mut words = vec!["env".to_owned()];
-    for (variable, key) in [
-        ("HOLDFAST_API", "api"),
-        ("HOLDFAST_CA", "ca"),
-        ("HOLDFAST_TOKEN", "token"),
-    ] {
-        let value = told[key].as_str();
-        let value = value.with_context(|| format!("demo.json has no {key}"))?;
-        words.push(format!("{variable}={value}"));
-    }
-    words.extend(["holdfast", "status", "--check"].map(str::to_owned));
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let deadline = Instant::now() + WELL_WITHIN;
-    while let Err(error) = clean.says(&words) {
-        ensure!(
-            Instant::now() < deadline,
-            "the cluster is not well: {error:#}"
-        );
-        sleep(Duration::from_secs(1));
-    }
     Ok(())
 }
 
