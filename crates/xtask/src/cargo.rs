@@ -6,7 +6,12 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::succeed;
 
 /// What cargo tells a program of its package begins so.
 const OF_THE_PACKAGE: [&str; 4] = [
@@ -25,6 +30,14 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// Runs it to its end.
+///
+/// # Errors
+/// It ends with a failure.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    succeed(command().args(arguments).current_dir(root))
+}
+
 fn is_of_the_package(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     OF_THE_PACKAGE.iter().any(|begin| name.starts_with(begin))
@@ -33,6 +46,11 @@ fn is_of_the_package(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_fails_is_an_error() {
+        assert!(run(&crate::root(), &["no-such-subcommand"]).is_err());
+    }
 
     #[test]
     fn where_things_are_is_passed_on_and_nothing_of_this_package() {

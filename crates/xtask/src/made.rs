@@ -4,12 +4,13 @@
 //! workspace other ones without its tests: each time everything would be compiled once more.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
 use crate::metadata;
+use crate::process::printed;
 
 /// Has cargo give everything the features that it has for tests: with an example those of dev-dependencies are among them.
 pub(crate) const LIKE_TESTS: [&str; 3] = ["--workspace", "--example", "openapi"];
@@ -49,17 +50,10 @@ impl Program {
     /// # Errors
     /// It cannot be built, fails, or prints what is no UTF-8.
     pub(crate) fn print(self, root: &Path, arguments: &[&str]) -> Result<String> {
-        let output = Command::new(self.build(root)?)
-            .args(arguments)
-            .current_dir(root)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("run {self:?}"))?;
-        ensure!(
-            output.status.success(),
-            "{self:?} ended with {}",
-            output.status
-        );
-        String::from_utf8(output.stdout).with_context(|| format!("read what {self:?} prints"))
+        printed(
+            Command::new(self.build(root)?)
+                .args(arguments)
+                .current_dir(root),
+        )
     }
 }

@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::cargo;
-use crate::process::succeed;
+use crate::process::{printed, succeed};
 use crate::{book, console, metadata};
 
 mod clean;
@@ -55,9 +55,7 @@ fn make(root: &Path) -> Result<PathBuf> {
     let tool = book::tool(root, CARGO_DEB)?;
     // The program has the console in it.
     console::build(root)?;
-    let mut build = cargo::command();
-    build.args(["build", "--release", "--locked", "-p", "holdfast"]);
-    succeed(build.current_dir(root))?;
+    cargo::run(root, &["build", "--release", "--locked", "-p", "holdfast"])?;
     let program = target.join("release/holdfast");
     stage(root, &program)?;
     let made = target.join("debian");
@@ -90,12 +88,8 @@ fn stage(root: &Path, program: &Path) -> Result<()> {
     fs::create_dir_all(&stage).context("make the stage")?;
     succeed(Command::new(program).arg("man").arg(stage.join("man")))?;
     for (shell, name) in SHELLS {
-        let output = Command::new(program)
-            .args(["completions", shell])
-            .output()
-            .context("start the program")?;
-        ensure!(output.status.success(), "completions for {shell} failed");
-        fs::write(stage.join(name), output.stdout)?;
+        let completions = printed(Command::new(program).args(["completions", shell]))?;
+        fs::write(stage.join(name), completions)?;
     }
     for name in SERVICES {
         let path = root.join(format!("dist/{name}.service"));

@@ -1,6 +1,6 @@
 //! Programs that are run to their end.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
@@ -16,9 +16,36 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What it prints.
+///
+/// # Errors
+/// It cannot be started, ends with a failure, or prints what is no UTF-8.
+pub(crate) fn printed(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("start {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} ended with {}",
+        output.status
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("read what {command:?} prints"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_program_prints_counts_only_if_it_ends_well() {
+        assert_eq!(printed(Command::new("echo").arg("a")).unwrap(), "a\n");
+        let mut fails = Command::new("sh");
+        let failed = printed(fails.args(["-c", "echo a; false"])).unwrap_err();
+        assert!(failed.to_string().contains("ended with"), "{failed}");
+        let mut says = Command::new("printf");
+        assert!(printed(says.arg("\\377")).is_err(), "no UTF-8");
+    }
 
     #[test]
     fn a_program_that_fails_or_is_not_there_is_an_error() {

@@ -9,7 +9,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 
 use crate::made::LIKE_TESTS;
-use crate::process::succeed;
+use crate::process::{printed, succeed};
 use crate::{cargo, metadata};
 
 /// The directory of the simulator, whose tests run beside the others.
@@ -39,41 +39,24 @@ struct Suite {
 /// Compiles the tests of all packages, and runs them until a program fails.
 pub(crate) fn run(root: &Path) -> Result<()> {
     // The binaries first: end-to-end tests of one package run those of another.
-    succeed(
-        cargo::command()
-            .args(["build", "--bins", "--locked"])
-            .args(LIKE_TESTS)
-            .current_dir(root),
-    )?;
+    let build = ["build", "--bins", "--locked"];
+    cargo::run(root, &[&build[..], &LIKE_TESTS].concat())?;
     let (beside, others): (Vec<Suite>, Vec<Suite>) = compile(root)?
         .into_iter()
         .partition(|suite| suite.folder.ends_with(BESIDE));
     let log = metadata::target_directory(root)?.join(LOG);
     run_both(root, &others, &beside, &log)?;
-    succeed(
-        cargo::command()
-            .args(["test", "--workspace", "--doc", "--locked"])
-            .current_dir(root),
-    )
+    cargo::run(root, &["test", "--workspace", "--doc", "--locked"])
 }
 
 fn compile(root: &Path) -> Result<Vec<Suite>> {
-    let mut command = cargo::command();
-    command
-        .args(["test", "--no-run", "--workspace", "--locked"])
-        .args(["--lib", "--bins", "--tests"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(root)
-        .stderr(Stdio::inherit());
-    let output = command
-        .output()
-        .with_context(|| format!("start {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} ended with {}",
-        output.status
-    );
-    let told = String::from_utf8(output.stdout).context("read what cargo says")?;
+    let told = printed(
+        cargo::command()
+            .args(["test", "--no-run", "--workspace", "--locked"])
+            .args(["--lib", "--bins", "--tests"])
+            .args(["--message-format", "json-render-diagnostics"])
+            .current_dir(root),
+    )?;
     let suites = suites(&told)?;
     ensure!(!suites.is_empty(), "cargo has made no tests");
     Ok(suites)
