@@ -330,8 +330,9 @@ fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> 
     }
     // What nobody serves there is nothing to copy from, however little it is known to hold.
     let all_move = leaving.iter().all(|slice| server(reports, slice).is_some());
-    to_move.seconds_left = work::seconds(to_move.bytes_left, to_move.bytes_per_second);
-    to_move.seconds_left = to_move.seconds_left.filter(|_| all_move);
+    if all_move {
+        to_move.seconds_left = work::seconds(to_move.bytes_left, to_move.bytes_per_second);
+    }
     to_move
 }
 
