@@ -4,7 +4,7 @@
 //! - there are so many connections at most, and each ends when it stands still for too long;
 //! - every request carries the [`Peer`] that it came from;
 //! - where the interface speaks TLS, nothing is answered without it but that it is wanted;
-//! - no answer leaves without what [`strict`](crate::strict) says to browsers.
+//! - no answer leaves without what `strict.rs` says to browsers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
