@@ -17,6 +17,7 @@ mod book;
 mod cargo;
 mod ci;
 mod console;
+mod demo;
 mod etcd;
 mod fuzz;
 mod licences;

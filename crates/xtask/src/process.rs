@@ -1,6 +1,8 @@
 //! Programs that are run to their end.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -31,6 +33,38 @@ pub(crate) fn printed(command: &mut Command) -> Result<String> {
         output.status
     );
     String::from_utf8(output.stdout).with_context(|| format!("read what {command:?} prints"))
+}
+
+/// A process that ends with this.
+pub(crate) struct Ending(pub(crate) Child);
+
+impl Ending {
+    /// Whether it succeeds.
+    ///
+    /// # Errors
+    /// It takes longer.
+    pub(crate) fn within(mut self, time_max: Duration, name: &str) -> Result<bool> {
+        let deadline = Instant::now() + time_max;
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status.success());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{name} takes more than {} s",
+                time_max.as_secs()
+            );
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 #[cfg(test)]

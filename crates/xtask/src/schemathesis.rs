@@ -10,16 +10,15 @@
 //! - the demo has a directory and ports of its own, and has ended when this has.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::process::succeed;
+use crate::demo::Demo;
+use crate::process::{Ending, succeed};
 use crate::{metadata, openapi};
 
 /// What is installed.
@@ -35,14 +34,6 @@ const TOKEN: &str = "/api/v1/tokens/{id}";
 const EXAMPLES: &str = "50";
 /// Seconds that it may take: it takes some three minutes.
 const SECONDS_MAX: u64 = 300;
-/// How long the demo may take to serve, and to end.
-const DEMO_PATIENCE: Duration = Duration::from_secs(60);
-/// The first port that is tried, how far the next try is away, and where they end: below those that systems give out.
-const PORTS: (u16, u16, u16) = (20_000, 400, 31_000);
-/// Ports that a demo of three nodes takes above its API's, and above its portals'.
-const API_PORTS: [u16; 10] = [0, 1, 2, 3, 100, 101, 102, 103, 200, 201];
-const PORTAL_DISTANCE: u16 = 300;
-const PORTALS: u16 = 3;
 
 /// Installs what is needed, starts a demo, and asks.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -59,7 +50,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         "{} is not built: `cargo build -p holdfast`, or name another in HOLDFAST_BIN",
         program.display()
     );
-    let demo = Demo::start(&program, built.join("schemathesis-demo"))?;
+    let directory = built.join("schemathesis-demo");
+    let demo = Demo::start(&mut Command::new(program), directory.clone(), &directory)?;
     let told = demo.told()?;
     let mut command = Command::new(tool);
     command
@@ -145,114 +137,6 @@ fn text<'a>(told: &'a Value, key: &str) -> Result<&'a str> {
     told[key]
         .as_str()
         .with_context(|| format!("demo.json has no {key}"))
-}
-
-/// A process that ends with this.
-struct Ending(Child);
-
-impl Ending {
-    /// Whether it succeeds.
-    fn within(mut self, time_max: Duration, name: &str) -> Result<bool> {
-        let deadline = Instant::now() + time_max;
-        loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status.success());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{name} takes more than {} s",
-                time_max.as_secs()
-            );
-            sleep(Duration::from_millis(100));
-        }
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-/// A demo, which ends with this.
-struct Demo {
-    process: Child,
-    directory: PathBuf,
-}
-
-impl Demo {
-    fn start(program: &Path, directory: PathBuf) -> Result<Self> {
-        let api = free_ports().context("find ports that are free")?;
-        fs::create_dir_all(&directory)?;
-        let log = fs::File::create(directory.with_extension("log"))?;
-        let process = Command::new(program)
-            .args(["demo", "--fresh", "--device-size", "2GiB"])
-            .args(["--cache", "16MiB", "--volume", "demo:256MiB:mirror2"])
-            .args(["--api-port", &api.to_string()])
-            .args(["--portal-port", &(api + PORTAL_DISTANCE).to_string()])
-            .arg("--dir")
-            .arg(&directory)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .context("start a demo")?;
-        Ok(Self { process, directory })
-    }
-
-    /// What `demo.json` says, once its volume is there.
-    fn told(&self) -> Result<Value> {
-        let deadline = Instant::now() + DEMO_PATIENCE;
-        while Instant::now() < deadline {
-            let told = fs::read(self.directory.join("demo.json")).ok();
-            let told = told.and_then(|told| serde_json::from_slice::<Value>(&told).ok());
-            let is_whole = |told: &Value| {
-                let volumes = told["volumes"].as_array();
-                volumes.is_some_and(|volumes| !volumes.is_empty())
-            };
-            if let Some(told) = told.filter(is_whole) {
-                return Ok(told);
-            }
-            sleep(Duration::from_millis(100));
-        }
-        bail!(
-            "the demo does not serve; it says so in {}",
-            self.directory.with_extension("log").display()
-        )
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        // It is asked to end, so that its nodes end with it.
-        let asked = Command::new("kill")
-            .arg(self.process.id().to_string())
-            .status();
-        let deadline = Instant::now() + DEMO_PATIENCE;
-        while asked.is_ok() && Instant::now() < deadline {
-            if let Ok(Some(_)) = self.process.try_wait() {
-                drop(fs::remove_dir_all(&self.directory));
-                return;
-            }
-            sleep(Duration::from_millis(100));
-        }
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-/// A port from which on a demo's are free at the moment.
-fn free_ports() -> Option<u16> {
-    let (first, step, end) = PORTS;
-    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let is_free_from = |api: &u16| {
-        let portals = (0..PORTALS).map(|portal| PORTAL_DISTANCE + portal);
-        let mut wanted = API_PORTS.into_iter().chain(portals);
-        wanted.all(|above| is_free(api + above))
-    };
-    (first..end).step_by(usize::from(step)).find(is_free_from)
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! The package in a clean Debian, which mmdebstrap makes of this machine's sources in a directory that is removed again.
 //!
-//! What is looked at: it installs with what it depends on, and enables nothing; the program, its manual pages and completions are there; systemd has
-//! nothing against the services; an upgrade, a removal and a purge delete nothing of a node's.
+//! What is looked at: it installs with what it depends on, and enables nothing; the program, its manual pages and completions are there; a cluster runs,
+//! and is well; systemd has nothing against the services; an upgrade, a removal and a purge delete nothing of a node's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::succeed;
+use crate::demo::Demo;
+use crate::process::succeed;
 
 /// What the clean Debian has beside the least: what verifies services, and what shows manual pages.
 const INCLUDED: &str = "systemd,man-db,bash-completion";
@@ -19,18 +22,29 @@ const KEPT: &[&str] = &[
     "etc/holdfast/node.toml",
 ];
 
+/// How soon a cluster that serves is well.
+const WELL_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the kernel tells, which programs ask for their own path, and much else (`proc(5)`).
+const PROC: &str = "proc";
+
 /// The directory, which goes with the run.
 struct Clean(PathBuf);
 
 impl Drop for Clean {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        // What is mounted there is not to be removed: without this it stays.
+        let unmounted = Command::new("umount").arg(self.0.join(PROC)).status();
+        if unmounted.is_ok_and(|status| status.success()) {
+            drop(fs::remove_dir_all(&self.0));
+        } else {
+            eprintln!("note: {} stays: umount has failed", self.0.display());
+        }
     }
 }
 
 impl Clean {
     fn make(at: &Path) -> Result<Self> {
-        let clean = Self(at.to_owned());
         let mut command = Command::new("mmdebstrap");
         command
             .args(["--mode=root", "--variant=minbase", "--quiet"])
@@ -39,11 +53,13 @@ impl Clean {
             // Its manual pages are wanted.
             .arg("--dpkgopt=path-include=/usr/share/man/*")
             .arg("")
-            .arg(&clean.0)
+            .arg(at)
             .args(sources());
         succeed(&mut command)
             .context("`make setup-guest` installs mmdebstrap, which runs as root")?;
-        Ok(clean)
+        let proc = at.join(PROC);
+        succeed(Command::new("mount").args(["-t", PROC, PROC]).arg(proc))?;
+        Ok(Self(at.to_owned()))
     }
 
     /// What a command in it says; it has to end well.
@@ -102,8 +118,38 @@ pub(super) fn try_out(package: &Path) -> Result<()> {
     }
     let completes = "source /usr/share/bash-completion/bash_completion; _completion_loader holdfast; complete -p holdfast";
     clean.says(&["bash", "-c", completes])?;
+    runs(&clean)?;
     keeps_what_is_a_nodes(&clean)?;
     println!("{}: passed in a clean Debian", package.display());
+    Ok(())
+}
+
+/// A cluster of three nodes runs there, and is well.
+fn runs(clean: &Clean) -> Result<()> {
+    let (directory, mut command) = (Path::new("/tmp/demo"), Command::new("chroot"));
+    command.arg(&clean.0).arg("holdfast");
+    let demo = Demo::start(&mut command, clean.0.join("tmp/demo"), directory)?;
+    let told = demo.told()?;
+    let mut words = vec!["env".to_owned()];
+    for (variable, key) in [
+        ("HOLDFAST_API", "api"),
+        ("HOLDFAST_CA", "ca"),
+        ("HOLDFAST_TOKEN", "token"),
+    ] {
+        let value = told[key].as_str();
+        let value = value.with_context(|| format!("demo.json has no {key}"))?;
+        words.push(format!("{variable}={value}"));
+    }
+    words.extend(["holdfast", "status", "--check"].map(str::to_owned));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let deadline = Instant::now() + WELL_WITHIN;
+    while let Err(error) = clean.says(&words) {
+        ensure!(
+            Instant::now() < deadline,
+            "the cluster is not well: {error:#}"
+        );
+        sleep(Duration::from_secs(1));
+    }
     Ok(())
 }
 
