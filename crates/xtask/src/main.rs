@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["ci", "--list"] => {
-            ci::list(&root());
+            ci::list();
             Ok(())
         }
         ["ci", steps @ ..] => ci::run(&root(), steps),

@@ -1,31 +1,21 @@
-//! The tests of all packages: compiled by cargo, and run one program after the other.
+//! The tests of all packages: compiled by cargo, and run one program after the other, as cargo would, but for the simulator's, which
+//! are a step of their own.
 //!
-//! Cargo would run all of them in a row. But the simulator's only compute, for minutes, while the end-to-end tests, which take
-//! longest, mostly wait: so the simulator's run beside all others, on processors that nobody else wants.
-//!
-//! Invariants:
-//! - no program of tests is left out, whatever it is called;
-//! - what runs beside the others runs only on processors that they leave, and judges nothing by the time that it takes.
+//! Invariant: no program of tests is left out, whatever it is called.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use crate::cargo;
 use crate::made::LIKE_TESTS;
 use crate::process::{printed, succeed};
-use crate::{cargo, metadata};
 
-/// The directory of the simulator, whose tests run beside the others.
-const BESIDE: &str = "crates/sim";
-/// Runs a program when no other wants to (util-linux; `sched(7)`, SCHED_IDLE).
-const IDLE: [&str; 3] = ["chrt", "--idle", "0"];
-/// What they say, in the build directory.
-const LOG: &str = "simulator-tests.log";
+/// The directory of the simulator.
+const SIMULATOR: &str = "crates/sim";
 
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,17 +26,36 @@ struct Suite {
     program: PathBuf,
 }
 
-/// Compiles the tests of all packages, and runs them until a program fails.
-pub(crate) fn run(root: &Path) -> Result<()> {
+/// Compiles the tests of all packages, and the programs that they run.
+pub(crate) fn build(root: &Path) -> Result<()> {
     // The binaries first: end-to-end tests of one package run those of another.
     let build = ["build", "--bins", "--locked"];
     cargo::run(root, &[&build[..], &LIKE_TESTS].concat())?;
-    let (beside, others): (Vec<Suite>, Vec<Suite>) = compile(root)?
-        .into_iter()
-        .partition(|suite| suite.folder.ends_with(BESIDE));
-    let log = metadata::target_directory(root)?.join(LOG);
-    run_both(root, &others, &beside, &log)?;
+    compile(root).map(drop)
+}
+
+/// Runs all tests but the simulator's, until a program fails.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    build(root)?;
+    run_those(root, |suite| !suite.folder.ends_with(SIMULATOR))?;
     cargo::run(root, &["test", "--workspace", "--doc", "--locked"])
+}
+
+/// Runs the simulator's.
+pub(crate) fn run_simulator(root: &Path) -> Result<()> {
+    run_those(root, |suite| suite.folder.ends_with(SIMULATOR))
+}
+
+fn run_those(root: &Path, is_wanted: impl Fn(&Suite) -> bool) -> Result<()> {
+    let suites = compile(root)?;
+    ensure!(suites.iter().any(&is_wanted), "cargo has made none of them");
+    for suite in suites.iter().filter(|suite| is_wanted(suite)) {
+        println!("-- {}", suite.describe(root));
+        let start = Instant::now();
+        suite.run(root)?;
+        println!("-- {:.1?}", start.elapsed());
+    }
+    Ok(())
 }
 
 fn compile(root: &Path) -> Result<Vec<Suite>> {
@@ -57,9 +66,7 @@ fn compile(root: &Path) -> Result<Vec<Suite>> {
             .args(["--message-format", "json-render-diagnostics"])
             .current_dir(root),
     )?;
-    let suites = suites(&told)?;
-    ensure!(!suites.is_empty(), "cargo has made no tests");
-    Ok(suites)
+    suites(&told)
 }
 
 /// A line of what cargo says: only those of programs have one.
@@ -111,44 +118,6 @@ fn suites(told: &str) -> Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// Runs the ones, and the others beside them; what these have said is shown at the end.
-fn run_both(root: &Path, ones: &[Suite], beside: &[Suite], log: &Path) -> Result<()> {
-    let file = File::create(log).with_context(|| format!("create {}", log.display()))?;
-    let (told, told_beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| run_idle(root, beside, &file));
-        let told = run_each(root, ones);
-        let panicked = |_| Err(anyhow!("what runs beside the others has panicked"));
-        (told, beside.join().unwrap_or_else(panicked))
-    });
-    let said = fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
-    println!("-- beside them:\n{said}");
-    match (told, told_beside) {
-        (Err(error), Err(beside)) => Err(error.context(format!("{beside:#}, and"))),
-        (told, told_beside) => told.and(told_beside),
-    }
-}
-
-fn run_each(root: &Path, suites: &[Suite]) -> Result<()> {
-    for suite in suites {
-        println!("-- {}", suite.describe(root));
-        let start = Instant::now();
-        suite.run(root, &mut Command::new(&suite.program))?;
-        println!("-- {:.1?}", start.elapsed());
-    }
-    Ok(())
-}
-
-fn run_idle(root: &Path, suites: &[Suite], log: &File) -> Result<()> {
-    let [program, arguments @ ..] = IDLE;
-    for suite in suites {
-        let mut command = Command::new(program);
-        let (out, err) = (log.try_clone()?, log.try_clone()?);
-        command.args(arguments).arg(&suite.program);
-        suite.run(root, command.stdout(out).stderr(err))?;
-    }
-    Ok(())
-}
-
 impl Suite {
     fn describe(&self, root: &Path) -> String {
         let folder = self.folder.strip_prefix(root).unwrap_or(&self.folder);
@@ -156,11 +125,12 @@ impl Suite {
     }
 
     /// As cargo would run it.
-    fn run(&self, root: &Path, command: &mut Command) -> Result<()> {
+    fn run(&self, root: &Path) -> Result<()> {
+        let mut command = Command::new(&self.program);
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder);
-        succeed(command).with_context(|| self.describe(root))
+        succeed(&mut command).with_context(|| self.describe(root))
     }
 }
 
@@ -206,27 +176,5 @@ mod tests {
             ]
         );
         assert!(suites("no JSON").is_err());
-    }
-
-    #[test]
-    fn a_program_that_fails_is_an_error_wherever_it_runs() {
-        let folder = std::env::temp_dir();
-        let log = folder.join(format!("holdfast-suites-{}", std::process::id()));
-        let suite = |program: &str| {
-            [Suite {
-                folder: folder.clone(),
-                name: program.to_owned(),
-                program: program.into(),
-            }]
-        };
-        let (good, bad) = (suite("true"), suite("false"));
-        let run = |ones, beside| run_both(&folder, ones, beside, &log);
-        assert!(run(&good, &good).is_ok());
-        assert!(run(&bad, &good).is_err());
-        assert!(run(&good, &bad).is_err());
-        let both = run(&bad, &bad).unwrap_err();
-        let both = format!("{both:#}");
-        assert_eq!(both.matches("ended with").count(), 2, "{both}");
-        fs::remove_file(log).unwrap();
     }
 }

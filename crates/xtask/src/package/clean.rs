@@ -126,9 +126,9 @@ pub(super) fn try_out(package: &Path) -> Result<()> {
 
 /// A cluster of three nodes runs there, and is well.
 fn runs(clean: &Clean) -> Result<()> {
-    let (directory, mut command) = (Path::new("/tmp/demo"), Command::new("chroot"));
+    let (directory, mut command) = (Path::new("/srv/demo"), Command::new("chroot"));
     command.arg(&clean.0).arg("holdfast");
-    let demo = Demo::start(&mut command, clean.0.join("tmp/demo"), directory)?;
+    let demo = Demo::start(&mut command, clean.0.join("srv/demo"), directory)?;
     let told = demo.told()?;
     let mut words = vec!["env".to_owned()];
     for (variable, key) in [
