@@ -13,7 +13,7 @@ use crate::documents::{
     AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, PasswordChange, SessionCreate,
     Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
-use crate::{Keyed, Problem};
+use crate::{Conditional, Keyed, Precondition, Problem};
 
 /// An answer that comes.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send + 'a>>;
@@ -172,11 +172,16 @@ pub trait Identities: Send + Sync + 'static {
     /// [`ProblemKind::KeyReused`](crate::ProblemKind::KeyReused) if it is another one, by its password too.
     fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, User>;
 
-    /// Changes a user.
-    fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User>;
+    /// Changes a user, in the same step in which the condition is seen to hold, or not at all, with
+    /// [`ProblemKind::PreconditionFailed`](crate::ProblemKind::PreconditionFailed).
+    fn change_user<'a>(
+        &'a self,
+        name: &'a str,
+        change: Conditional<UserChange>,
+    ) -> Answer<'a, User>;
 
-    /// Removes a user.
-    fn remove_user<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;
+    /// Removes a user, on the same terms.
+    fn remove_user<'a>(&'a self, name: &'a str, precondition: Precondition) -> Answer<'a, ()>;
 
     /// The tokens, by id.
     fn tokens(&self) -> Answer<'_, Vec<Token>>;

@@ -289,7 +289,7 @@ pub trait Api: Send + Sync + 'static {
     fn change_alarm_kind(
         &self,
         kind: &str,
-        change: Option<AlarmKindChange>,
+        change: impl Into<Conditional<Option<AlarmKindChange>>> + Send,
     ) -> impl Future<Output = Result<AlarmKind, Problem>> + Send;
 
     /// Those who are told of alarms.

@@ -174,8 +174,9 @@ impl Api for Remembering {
     async fn change_alarm_kind(
         &self,
         kind: &str,
-        change: Option<holdfast_api::documents::AlarmKindChange>,
+        change: impl Into<Conditional<Option<holdfast_api::documents::AlarmKindChange>>> + Send,
     ) -> Result<holdfast_api::documents::AlarmKind, Problem> {
+        let change = conditional(change)?;
         self.ask(format!("alarm kind {kind}: {change:?}"))?;
         Err(Problem::new(ProblemKind::NoSuchAlarm, "no kind here"))
     }
@@ -1255,6 +1256,8 @@ async fn what_may_be_changed_has_a_tag_and_changes_hold_for_it() {
         ("PUT /api/v1/initiators/iqn.a:b", "{}"),
         ("DELETE /api/v1/initiators/iqn.a:b", ""),
         ("DELETE /api/v1/nodes/n4", ""),
+        ("PATCH /api/v1/alarm-kinds/node-lost", "{\"off\":true}"),
+        ("DELETE /api/v1/alarm-kinds/node-lost", ""),
     ] {
         let stale = send(&url, what, "if-match: \"0-0\"", body).await;
         assert!(stale.starts_with("HTTP/1.1 412"), "{what}: {stale}");

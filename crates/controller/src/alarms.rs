@@ -15,7 +15,7 @@ use holdfast_api::documents::{
     Alarm, AlarmAcknowledge, AlarmChoice, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery,
 };
-use holdfast_api::{Problem, ProblemKind};
+use holdfast_api::{Conditional, Problem, ProblemKind};
 use holdfast_control::{self as control, AlarmUnit, Threshold, bound_alarms, default_rule};
 use holdfast_model::metadata::{
     Compare, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
@@ -189,11 +189,17 @@ impl Controller {
     pub(crate) async fn change_kind_of_alarm(
         &self,
         code: &str,
-        change: Option<AlarmKindChange>,
+        change: Conditional<Option<AlarmKindChange>>,
     ) -> Result<AlarmKind, Problem> {
         let kind = control::AlarmKind::of(code).ok_or_else(|| no_such_kind(code))?;
+        let Conditional {
+            request,
+            precondition,
+        } = change;
         self.change_alarms(|kept| {
-            match change {
+            // It is changed only while that is so: every change of alarms compares what it was made from.
+            precondition.holds(Some(&documents::tag_of_kind(kind, &kept.rules)))?;
+            match request {
                 None => drop(kept.rules.rules.remove(code)),
                 Some(change) => {
                     let rule = changed(&kept.rules, kind, change)?;

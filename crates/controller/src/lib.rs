@@ -542,9 +542,9 @@ impl Api for Controller {
     async fn change_alarm_kind(
         &self,
         kind: &str,
-        change: Option<AlarmKindChange>,
+        change: impl Into<Conditional<Option<AlarmKindChange>>> + Send,
     ) -> Result<AlarmKind, Problem> {
-        self.change_kind_of_alarm(kind, change).await
+        self.change_kind_of_alarm(kind, change.into()).await
     }
 
     async fn receivers(&self) -> Result<ReceiverList, Problem> {

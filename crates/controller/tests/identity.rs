@@ -13,7 +13,8 @@ use holdfast_api::documents::{
     AuditEntry, AuditQuery, PasswordChange, SessionCreate, TokenCreate, UserChange, UserCreate,
 };
 use holdfast_api::{
-    BroughtBack, IdempotencyKey, Identities, Keyed, LoginFault, ProblemKind, Shown,
+    BroughtBack, Conditional, EntityTag, IdempotencyKey, Identities, Keyed, LoginFault,
+    Precondition, ProblemKind, Shown,
 };
 use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
 use holdfast_identity::{CREATIONS_KEY, Caller, CreationsRecord, Role, Scope};
@@ -22,6 +23,7 @@ use holdfast_metadata::{Embedded, Store as _};
 use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{Record, Secret};
 use holdfast_oidc::{Provider, Settings, TicketKey};
+use tokio::task::JoinSet;
 
 use crate::support::away::session;
 use crate::support::{CLUSTER, Node, controller, open};
@@ -140,7 +142,7 @@ async fn what_an_administrator_changes_is_in_effect() {
         ..UserChange::default()
     };
     assert_eq!(
-        here.change_user("bob", role).await.unwrap().role,
+        here.change_user("bob", role.into()).await.unwrap().role,
         Role::Operator
     );
     assert_eq!(
@@ -151,18 +153,28 @@ async fn what_an_administrator_changes_is_in_effect() {
         disabled: Some(true),
         ..UserChange::default()
     };
-    here.change_user("bob", disable.clone()).await.unwrap();
+    here.change_user("bob", disable.clone().into())
+        .await
+        .unwrap();
     assert!(here.who(Shown::Session(&bob.secret)).await.is_err());
     assert!(here.log_in(login("bob", PASSWORD), HERE).await.is_err());
-    let last = here.change_user("ada", disable).await.unwrap_err();
+    let last = here.change_user("ada", disable.into()).await.unwrap_err();
     assert_eq!(last.kind, ProblemKind::Refused);
     assert_eq!(
-        here.remove_user("ada").await.unwrap_err().kind,
+        here.remove_user("ada", Precondition::default())
+            .await
+            .unwrap_err()
+            .kind,
         ProblemKind::Refused
     );
-    here.remove_user("bob").await.unwrap();
+    here.remove_user("bob", Precondition::default())
+        .await
+        .unwrap();
     assert_eq!(
-        here.remove_user("bob").await.unwrap_err().kind,
+        here.remove_user("bob", Precondition::default())
+            .await
+            .unwrap_err()
+            .kind,
         ProblemKind::NoSuchUser
     );
     let short = here
@@ -489,7 +501,10 @@ async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
         role: Some(Role::Viewer),
         ..UserChange::default()
     };
-    let refused = here.change_user("oidc:ada", change).await.unwrap_err();
+    let refused = here
+        .change_user("oidc:ada", change.into())
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, ProblemKind::Refused);
     let days = |days: u64| {
         Keyed::from(TokenCreate {
@@ -506,15 +521,23 @@ async fn who_logs_in_at_a_provider_is_no_user_and_takes_none_over() {
         .create_token(token(Role::Administrator), &came.caller)
         .await;
     assert_eq!(more.unwrap_err().kind, ProblemKind::Forbidden);
-    // An administrator ends the logins of that one, and of nobody else.
-    there.remove_user("oidc:ada").await.unwrap();
+    // An administrator ends the logins of that one, and of nobody else, and only of whom he has seen.
+    let [tag_here, tag_there] = [0, 1].map(|place| users[place].etag.clone().unwrap());
+    let other = Precondition::still(&tag_here);
+    let stale = there.remove_user("oidc:ada", other).await.unwrap_err();
+    assert_eq!(stale.kind, ProblemKind::PreconditionFailed);
+    let seen = Precondition::still(&tag_there);
+    there.remove_user("oidc:ada", seen).await.unwrap();
     assert!(there.who(Shown::Session(&came.secret)).await.is_err());
     let token = Shown::Token(&made.secret.0);
     assert!(there.who(token).await.is_err());
     tokio::time::sleep(STALE).await;
     assert!(here.who(Shown::Session(&came.secret)).await.is_err());
     assert!(here.who(Shown::Session(&local.secret)).await.is_ok());
-    let gone = here.remove_user("oidc:ada").await.unwrap_err();
+    let gone = here
+        .remove_user("oidc:ada", Precondition::default())
+        .await
+        .unwrap_err();
     assert_eq!(gone.kind, ProblemKind::NoSuchUser);
     // And so does whoever logs out.
     let came = here.come_back(away(&there).await, HERE).await.ok().unwrap();
@@ -695,11 +718,13 @@ async fn a_user_that_was_made_for_a_key_is_made_once() {
         role: Some(Role::Operator),
         ..UserChange::default()
     };
-    here.change_user("ada", role).await.unwrap();
+    here.change_user("ada", role.into()).await.unwrap();
     let found = there.create_user(wanted()).await.unwrap();
     assert_eq!(found.role, Role::Operator);
     // Who was removed, or is another one of that name, is not what the key has made.
-    here.remove_user("ada").await.unwrap();
+    here.remove_user("ada", Precondition::default())
+        .await
+        .unwrap();
     for _ in 0..2 {
         let gone = there.create_user(wanted()).await.unwrap_err();
         assert_eq!(gone.kind, ProblemKind::NoSuchUser, "{gone}");
@@ -764,7 +789,7 @@ async fn of_tokens_for_a_key_one_is_made() {
         Arc::new(accounts(&store, folder.path(), "n1").await),
         Arc::new(accounts(&store, folder.path(), "n2").await),
     ];
-    let mut asked = tokio::task::JoinSet::new();
+    let mut asked = JoinSet::new();
     for number in 0..8 {
         let node = Arc::clone(&nodes[number % 2]);
         asked.spawn(async move {
@@ -791,4 +816,63 @@ async fn on_record(store: &Embedded) -> String {
     };
     let record = CreationsRecord::decode(&found[0].value).unwrap();
     String::from_utf8(record.encode().to_vec()).unwrap()
+}
+
+/// What an administrator decides by what was seen of a user is done of that, and not of what others have made of it.
+#[tokio::test]
+async fn a_user_is_changed_by_one_of_those_who_have_seen_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let ada = here.create_user(user("ada", Role::Administrator));
+    let ada = ada.await.unwrap().etag;
+    let made = here.create_user(user("bob", Role::Viewer)).await.unwrap();
+    let made = made.etag.unwrap();
+    let role = |role, tag: &EntityTag| Conditional {
+        request: UserChange {
+            role: Some(role),
+            ..UserChange::default()
+        },
+        precondition: Precondition::still(tag),
+    };
+    let mut changes = JoinSet::new();
+    for writer in 0..6 {
+        let node = accounts(&store, folder.path(), &format!("w{writer}")).await;
+        let change = role(Role::Operator, &made);
+        changes.spawn(async move { node.change_user("bob", change).await });
+    }
+    let ended = changes.join_all().await;
+    let done: Vec<_> = ended.iter().filter_map(|it| it.as_ref().ok()).collect();
+    assert_eq!(done.len(), 1, "{ended:?}");
+    for problem in ended.iter().filter_map(|it| it.as_ref().err()) {
+        assert_eq!(problem.kind, ProblemKind::PreconditionFailed);
+    }
+    // A login changes nothing of a user, and nothing of one is another one's.
+    here.log_in(login("bob", PASSWORD), HERE).await.unwrap();
+    let users = here.users().await.unwrap();
+    assert_eq!(users[0].etag, ada);
+    assert_eq!((&users[1].etag, users[1].sessions), (&done[0].etag, 1));
+    let operator = done[0].etag.clone().unwrap();
+    let password = Conditional {
+        request: UserChange {
+            password: Some(Secret("another password".to_owned())),
+            ..UserChange::default()
+        },
+        precondition: Precondition::still(&operator),
+    };
+    let changed = here.change_user("bob", password).await.unwrap();
+    let changed = changed.etag.unwrap();
+    for seen in [&made, &operator] {
+        let stale = here.remove_user("bob", Precondition::still(seen)).await;
+        assert_eq!(stale.unwrap_err().kind, ProblemKind::PreconditionFailed);
+        let stale = here.change_user("bob", role(Role::Viewer, seen)).await;
+        assert_eq!(stale.unwrap_err().kind, ProblemKind::PreconditionFailed);
+    }
+    // Nobody's is told as such.
+    let nobody = here.change_user("eve", role(Role::Viewer, &made)).await;
+    assert_eq!(nobody.unwrap_err().kind, ProblemKind::NoSuchUser);
+    let seen = Precondition::still(&changed);
+    here.remove_user("bob", seen.clone()).await.unwrap();
+    let gone = here.remove_user("bob", seen).await.unwrap_err();
+    assert_eq!(gone.kind, ProblemKind::NoSuchUser);
 }

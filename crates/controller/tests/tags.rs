@@ -1,8 +1,8 @@
 //! Changes that hold only as long as something is as somebody has seen it.
 
 use holdfast_api::documents::{
-    AccessChange, InitiatorPut, NodeChange, NodeOrder, SettingsChange, VolumeCreate, VolumeDelete,
-    VolumeGrow,
+    AccessChange, AlarmKindChange, InitiatorPut, NodeChange, NodeOrder, SettingsChange,
+    VolumeCreate, VolumeDelete, VolumeGrow,
 };
 use holdfast_api::{Api, Conditional, EntityTag, Precondition, ProblemKind};
 use holdfast_controller::Controller;
@@ -153,4 +153,54 @@ async fn nodes_and_initiators_have_tags() {
     controller.remove_initiator(HOST, seen).await.unwrap();
     let gone = controller.initiator(HOST).await.unwrap_err();
     assert_eq!(gone.kind, ProblemKind::NoSuchInitiator);
+}
+
+/// Of many who have seen the same of a kind of alarm, and change it at the same time through different nodes, one is done; and
+/// another kind has nothing to do with it.
+#[tokio::test]
+async fn a_kind_of_alarm_is_changed_by_one_of_those_who_have_seen_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let first = controller(&store).await;
+    let kind = "pool-almost-full";
+    let tag = |code: &'static str| {
+        let first = &first;
+        async move {
+            let kinds = first.alarm_kinds().await.unwrap().kinds;
+            let found = kinds.into_iter().find(|it| it.kind == code);
+            found.unwrap().etag.unwrap()
+        }
+    };
+    let set = |set| {
+        Some(AlarmKindChange {
+            set: Some(set),
+            clear: Some(40),
+            ..AlarmKindChange::default()
+        })
+    };
+    let (unset, other) = (tag(kind).await, tag("node-lost").await);
+    for round in 0..4 {
+        let seen = tag(kind).await;
+        let mut changes = JoinSet::new();
+        for writer in 0..8 {
+            let controller = Controller::new(CLUSTER, store.session(), None);
+            let change = still(&seen, set(50 + 10 * round + writer));
+            changes.spawn(async move { controller.change_alarm_kind(kind, change).await });
+        }
+        let ended = changes.join_all().await;
+        let stored = tag(kind).await;
+        let done: Vec<_> = ended.iter().filter_map(|it| it.as_ref().ok()).collect();
+        assert_eq!(done.len(), 1, "{ended:?}");
+        assert_eq!(done[0].etag.as_ref(), Some(&stored));
+        assert_ne!(stored, seen);
+        for problem in ended.iter().filter_map(|it| it.as_ref().err()) {
+            assert_eq!(problem.kind, ProblemKind::PreconditionFailed);
+        }
+    }
+    assert_eq!(tag("node-lost").await, other);
+    let stale = first.change_alarm_kind(kind, still(&unset, None)).await;
+    assert_eq!(stale.unwrap_err().kind, ProblemKind::PreconditionFailed);
+    let seen = tag(kind).await;
+    let reset = first.change_alarm_kind(kind, still(&seen, None)).await;
+    assert_eq!(reset.unwrap().etag, Some(unset));
 }

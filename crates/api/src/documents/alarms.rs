@@ -169,6 +169,9 @@ pub struct AlarmKind {
     pub meaning: String,
     /// What to do.
     pub action: String,
+    /// Names what is set of it, for `If-Match`: another one when that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// The kinds of alarms, in the order of the reference.

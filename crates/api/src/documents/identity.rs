@@ -5,6 +5,8 @@ use holdfast_model::record::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::EntityTag;
+
 /// What a login asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -114,6 +116,9 @@ pub struct User {
     /// What that provider calls the user for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// Names what may be changed of the user, the password included, for `If-Match`: another one when that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<EntityTag>,
 }
 
 /// The user that is wanted.

@@ -16,7 +16,7 @@ use crate::documents::{
     ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Receiver, ReceiverList, ReceiverPut,
 };
-use crate::{Api, Precondition, Problem, ProblemKind};
+use crate::{Api, Conditional, Precondition, Problem, ProblemKind};
 
 /// Who has taken note where nobody has to show who he is.
 const NOBODY: &str = "somebody";
@@ -98,33 +98,49 @@ pub(super) async fn alarm_kinds<A: Api>(
 #[utoipa::path(
     patch,
     path = "/api/v1/alarm-kinds/{kind}",
-    params(("kind" = String, Path, description = "The kind's code")),
+    params(("kind" = String, Path, description = "The kind's code"), IfMatch),
     request_body = AlarmKindChange,
-    responses((status = 200, body = AlarmKind), OfChange),
+    responses(
+        (status = 200, body = AlarmKind, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfTaggedChange,
+    ),
 )]
 pub(super) async fn change_alarm_kind<A: Api>(
     State(api): State<Arc<A>>,
     kind: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<AlarmKindChange>, JsonRejection>,
-) -> Result<Json<AlarmKind>, Problem> {
+) -> Result<Tagged<AlarmKind>, Problem> {
     let Json(change) = request.map_err(|rejection| refuse(&rejection))?;
+    let change = Conditional {
+        request: Some(change),
+        precondition,
+    };
     let kind = named(kind)?;
-    api.change_alarm_kind(&kind, Some(change)).await.map(Json)
+    api.change_alarm_kind(&kind, change).await.map(Tagged)
 }
 
 /// Have alarms of a kind raised as if nobody had changed that
 #[utoipa::path(
     delete,
     path = "/api/v1/alarm-kinds/{kind}",
-    params(("kind" = String, Path, description = "The kind's code")),
-    responses((status = 200, body = AlarmKind), OfOrder),
+    params(("kind" = String, Path, description = "The kind's code"), IfMatch),
+    responses(
+        (status = 200, body = AlarmKind, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))),
+        OfRemoval,
+    ),
 )]
 pub(super) async fn reset_alarm_kind<A: Api>(
     State(api): State<Arc<A>>,
     kind: Result<Path<String>, PathRejection>,
-) -> Result<Json<AlarmKind>, Problem> {
+    precondition: Precondition,
+) -> Result<Tagged<AlarmKind>, Problem> {
+    let change = Conditional {
+        request: None,
+        precondition,
+    };
     let kind = named(kind)?;
-    api.change_alarm_kind(&kind, None).await.map(Json)
+    api.change_alarm_kind(&kind, change).await.map(Tagged)
 }
 
 /// Those who are told of alarms

@@ -11,11 +11,13 @@ use axum::{Extension, Json, Router};
 use holdfast_identity::{Caller, Proof, ProofKind, Role, SESSION_LIFETIME, Scope, UserName, Who};
 use holdfast_model::ClusterId;
 
-use super::answers::{OfAll, OfChange, OfCreation, OfLogin, OfOne, OfOrder, OfQuery};
+use super::answers::{
+    OfAll, OfCreation, OfLogin, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange,
+};
 use super::guard::{About, LoggedInAs};
 use super::page::{PageQuery, chosen, page};
-use super::tagged::KeyHeader;
-use super::{asked, check_time, named, refuse};
+use super::tagged::{IfMatch, KeyHeader, Tagged};
+use super::{asked, check_time, conditional, named, refuse};
 use crate::documents::{
     AUDIT_MAX, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit, PasswordChange,
     SessionCreate, Token, TokenCreate, TokenCreated, TokenList, User, UserChange, UserCreate,
@@ -23,7 +25,7 @@ use crate::documents::{
 };
 use crate::idempotency::OfRequest;
 use crate::identities::{Door, Identities};
-use crate::{Keyed, Peer, Problem, ProblemKind};
+use crate::{Keyed, Peer, Precondition, Problem, ProblemKind};
 
 /// What the cookie of a session begins with. By that browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
 const SESSION_COOKIE: &str = "__Host-holdfast-";
@@ -185,16 +187,16 @@ pub(super) async fn users(
     get,
     path = "/api/v1/users/{name}",
     params(("name" = String, Path, description = "The user's name")),
-    responses((status = 200, body = User), OfOne),
+    responses((status = 200, body = User, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))), OfOne),
 )]
 pub(super) async fn user(
     State(door): State<Door>,
     name: Result<Path<String>, PathRejection>,
-) -> Result<Json<User>, Problem> {
+) -> Result<Tagged<User>, Problem> {
     let name = named(name)?;
     let mut users = known(&door)?.users().await?.into_iter();
     let found = users.find(|user| user.name == name);
-    found.map(Json).ok_or_else(|| {
+    found.map(Tagged).ok_or_else(|| {
         Problem::new(ProblemKind::NoSuchUser, format!("there is no user {name}"))
             .hint("`holdfast user list` tells which there are")
     })
@@ -227,20 +229,21 @@ pub(super) async fn create_user(
 #[utoipa::path(
     patch,
     path = "/api/v1/users/{name}",
-    params(("name" = String, Path, description = "The user's name")),
+    params(("name" = String, Path, description = "The user's name"), IfMatch),
     request_body = UserChange,
-    responses((status = 200, body = User), OfChange),
+    responses((status = 200, body = User, headers(("ETag" = String, description = "Names what may be changed of it, for `If-Match`"))), OfTaggedChange),
 )]
 pub(super) async fn change_user(
     State(door): State<Door>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
     request: Result<Json<UserChange>, JsonRejection>,
-) -> Result<Json<User>, Problem> {
-    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+) -> Result<Tagged<User>, Problem> {
+    let request = conditional(request, precondition)?;
     known(&door)?
         .change_user(&named(name)?, request)
         .await
-        .map(Json)
+        .map(Tagged)
 }
 
 /// Remove a user
@@ -249,14 +252,16 @@ pub(super) async fn change_user(
 #[utoipa::path(
     delete,
     path = "/api/v1/users/{name}",
-    params(("name" = String, Path, description = "The user's name")),
-    responses((status = 204, description = "There is no such user any more"), OfOrder),
+    params(("name" = String, Path, description = "The user's name"), IfMatch),
+    responses((status = 204, description = "There is no such user any more"), OfRemoval),
 )]
 pub(super) async fn remove_user(
     State(door): State<Door>,
     name: Result<Path<String>, PathRejection>,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    known(&door)?.remove_user(&named(name)?).await?;
+    let identities = known(&door)?;
+    identities.remove_user(&named(name)?, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

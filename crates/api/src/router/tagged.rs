@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::IntoParams;
 
-use crate::documents::{Initiator, Node, NodeDetails, Receiver, Settings, Volume};
+use crate::documents::{AlarmKind, Initiator, Node, NodeDetails, Receiver, Settings, User, Volume};
 use crate::{EntityTag, Precondition};
 
 /// What a change may say of what it is for.
@@ -62,6 +62,8 @@ changeable! {
     Settings: etag;
     Initiator: etag;
     Receiver: etag;
+    User: etag;
+    AlarmKind: etag;
 }
 
 /// A document, and its tag as a header.

@@ -49,6 +49,7 @@ fn user() -> User {
         issuer: None,
         subject: None,
         sessions: 0,
+        etag: Some(tag()),
     }
 }
 
@@ -181,12 +182,18 @@ impl Identities for Known {
         Box::pin(async { Ok(user()) })
     }
 
-    fn change_user<'a>(&'a self, _: &'a str, _: UserChange) -> Answer<'a, User> {
-        Box::pin(async { Ok(user()) })
+    fn change_user<'a>(&'a self, _: &'a str, change: Conditional<UserChange>) -> Answer<'a, User> {
+        Box::pin(async move {
+            change.precondition.holds(user().etag.as_ref())?;
+            Ok(user())
+        })
     }
 
-    fn remove_user<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
-        refuse(ProblemKind::NoSuchUser)
+    fn remove_user<'a>(&'a self, _: &'a str, precondition: Precondition) -> Answer<'a, ()> {
+        Box::pin(async move {
+            precondition.holds(user().etag.as_ref())?;
+            Err(Problem::new(ProblemKind::NoSuchUser, "so"))
+        })
     }
 
     fn tokens(&self) -> Answer<'_, Vec<Token>> {
@@ -704,6 +711,24 @@ async fn a_browser_is_sent_to_the_provider_and_comes_back_with_what_it_was_given
         told,
         [(who, path, 303, None), (who, path, 403, Some("no-role"))]
     );
+}
+
+#[tokio::test]
+async fn users_have_a_tag_and_changes_hold_for_it() {
+    let (url, _, _) = guarded(None).await;
+    let shown = bearer("administrator-everything");
+    for (what, body, done) in [
+        ("PATCH /api/v1/users/bob", r#"{"role":"operator"}"#, 200),
+        ("DELETE /api/v1/users/bob", "", 404),
+    ] {
+        for (tag, expected) in [("\"0-0\"", 412), ("\"0-1\"", done), ("0-1", 400)] {
+            let headers = format!("{shown}If-Match: {tag}\r\n");
+            let (status, answer) = ask(&url, what, &headers, body).await;
+            assert_eq!(status, expected, "{what} {tag}: {answer}");
+        }
+    }
+    let (_, answer) = ask(&url, "GET /api/v1/users/bob", &shown, "").await;
+    assert!(answer.contains("\r\netag: \"0-1\"\r\n"), "{answer}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What the interface says of alarms, from what is on record and the texts of the kinds.
 
+use holdfast_api::EntityTag;
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledged, AlarmKind, AlarmSeverity, AlarmThreshold, AlarmUnit,
 };
@@ -68,7 +69,23 @@ pub(super) fn kind(kind: control::AlarmKind, rules: &AlarmRulesRecord) -> AlarmK
         off,
         meaning: text.meaning.to_owned(),
         action: text.action.to_owned(),
+        etag: Some(tag_of_kind(kind, rules)),
     }
+}
+
+/// Names what is set of a kind: all of it, so that what is set as it was before has the tag of before.
+pub(super) fn tag_of_kind(kind: control::AlarmKind, rules: &AlarmRulesRecord) -> EntityTag {
+    let Some(rule) = rules.rules.get(kind.text().code) else {
+        return EntityTag::of("k-default");
+    };
+    let AlarmRule {
+        is_off,
+        set,
+        clear,
+        hold_seconds,
+    } = *rule;
+    let state = if is_off { "off" } else { "on" };
+    EntityTag::of(&format!("k-{state}-{set:x}-{clear:x}-{hold_seconds:x}"))
 }
 
 fn threshold(threshold: Threshold) -> AlarmThreshold {

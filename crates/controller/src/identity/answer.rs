@@ -7,8 +7,8 @@ use holdfast_api::documents::{
     Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
 };
 use holdfast_api::{
-    Answer, BroughtBack, Identities, Keyed, LoggedIn, LoginAnswer, Problem, ProblemKind, SentAway,
-    Shown,
+    Answer, BroughtBack, Conditional, EntityTag, Identities, Keyed, LoggedIn, LoginAnswer,
+    Precondition, Problem, ProblemKind, SentAway, Shown,
 };
 use holdfast_identity::{
     AccountError, Caller, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord, TokenRecord,
@@ -16,7 +16,7 @@ use holdfast_identity::{
 };
 use holdfast_model::ClusterId;
 
-use super::external::{external_users, of_provider};
+use super::external::{external_users, of_provider, tag_of_external};
 use super::{Accounts, Known, draw, now_ms, refused};
 
 impl Identities for Accounts {
@@ -176,8 +176,16 @@ impl Identities for Accounts {
         Box::pin(self.make_user(request))
     }
 
-    fn change_user<'a>(&'a self, name: &'a str, change: UserChange) -> Answer<'a, User> {
+    fn change_user<'a>(
+        &'a self,
+        name: &'a str,
+        change: Conditional<UserChange>,
+    ) -> Answer<'a, User> {
         Box::pin(async move {
+            let Conditional {
+                request: change,
+                precondition,
+            } = change;
             if self.known_now().await?.external.has(name) {
                 return Err(of_provider(name));
             }
@@ -192,31 +200,40 @@ impl Identities for Accounts {
                 password,
             };
             let now = now_ms();
+            let changed = self
+                .change_known(|known| {
+                    holds(&precondition, known, name)?;
+                    let Known {
+                        accounts, sessions, ..
+                    } = known;
+                    let changed = accounts.change_user(name, change.clone(), now);
+                    changed.map_err(refused)?;
+                    if ends {
+                        sessions.end_of(name, None);
+                    }
+                    let changed = accounts.user(name).ok_or(AccountError::NoSuchUser);
+                    Ok(user(changed.map_err(refused)?, sessions))
+                })
+                .await?;
             if change.password.is_some() {
                 self.forgive(name);
             }
-            self.change(|accounts, sessions| {
-                accounts.change_user(name, change.clone(), now)?;
-                if ends {
-                    sessions.end_of(name, None);
-                }
-                let changed = accounts.user(name).ok_or(AccountError::NoSuchUser)?;
-                Ok(user(changed, sessions))
-            })
-            .await
+            Ok(changed)
         })
     }
 
-    fn remove_user<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+    fn remove_user<'a>(&'a self, name: &'a str, precondition: Precondition) -> Answer<'a, ()> {
         Box::pin(async move {
             self.change_known(|known| {
+                let tag_external = tag_of_external(&known.external, name, now_ms());
                 let users = known.external.shown_so(name);
                 for user in &users {
                     known.external.end_of(user);
                 }
                 if known.accounts.revoke_tokens_of(name, &users) || !users.is_empty() {
-                    return Ok(());
+                    return precondition.holds(tag_external.as_ref());
                 }
+                holds(&precondition, known, name)?;
                 known.accounts.remove_user(name).map_err(refused)?;
                 known.sessions.end_of(name, None);
                 Ok(())
@@ -296,7 +313,26 @@ pub(super) fn user(record: &UserRecord, sessions: &SessionsRecord) -> User {
         sessions: sessions.count_of(name.as_str(), now_ms()) as u32,
         issuer: None,
         subject: None,
+        etag: Some(tag(record)),
     }
+}
+
+/// Names what may be changed of a user. Of the password it tells when it became that, and nothing of what it is.
+fn tag(record: &UserRecord) -> EntityTag {
+    let state = if record.disabled { "off" } else { "on" };
+    let (role, made, changed) = (
+        record.role.name(),
+        record.created_ms,
+        record.password_changed_ms,
+    );
+    EntityTag::of(&format!("u-{made:x}-{changed:x}-{role}-{state}"))
+}
+
+/// That a precondition holds of a user, if there is one. Every change of accounts compares what it was made from, and is made only
+/// while that is so.
+fn holds(precondition: &Precondition, known: &Known, name: &str) -> Result<(), Problem> {
+    let found = known.accounts.user(name).map(tag);
+    found.map_or(Ok(()), |tag| precondition.holds(Some(&tag)))
 }
 
 pub(super) fn token(record: &TokenRecord) -> Token {

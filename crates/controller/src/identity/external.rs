@@ -8,17 +8,18 @@
 //!   waiting here, for behind a proxy all come from one address: `holdfast-oidc` paces what that costs;
 //! - nobody whom the provider knows fills the log of what was done by coming without a role.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use holdfast_api::documents::{LoginMethods, LoginProvider, User};
 use holdfast_api::{
-    BroughtBack, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
+    BroughtBack, EntityTag, LoggedIn, LoginFault, LoginRefused, Problem, ProblemKind, SentAway,
 };
 use holdfast_identity::{Caller, ExternalRecord, ExternalUser, ProofKind, Throttle, Who};
 use holdfast_model::Origin;
 use holdfast_oidc::{LoginError, Person, Provider, Returned};
+use holdfast_stdx::crc32c;
 
 use super::{Accounts, draw, now_ms};
 
@@ -230,10 +231,27 @@ pub(super) fn external_users(record: &ExternalRecord, now_ms: u64) -> Vec<User> 
             sessions: 0,
             issuer: Some(issuer.to_owned()),
             subject: Some(subject.to_owned()),
+            etag: tag_of_external(record, &session.user.to_string(), now_ms),
         });
         user.sessions += 1;
     }
     users.into_values().collect()
+}
+
+/// Names who is shown so, and what each of them may: whoever removes that name removes them all. None if nobody is.
+pub(super) fn tag_of_external(
+    record: &ExternalRecord,
+    shown: &str,
+    now_ms: u64,
+) -> Option<EntityTag> {
+    let called = record
+        .live(now_ms)
+        .filter(|it| it.user.to_string() == shown);
+    let all: BTreeSet<_> = called
+        .map(|it| (it.user.issuer(), it.user.subject(), it.role.name()))
+        .collect();
+    let text = serde_json::to_vec(&all).expect("texts are valid JSON");
+    (!all.is_empty()).then(|| EntityTag::of(&format!("x-{:08x}", crc32c(&text))))
 }
 
 /// Nothing of such a user is the cluster's to change.

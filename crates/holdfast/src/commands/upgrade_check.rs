@@ -533,6 +533,7 @@ mod tests {
 
     fn user(name: &str, created_ms: u64, disabled: bool) -> User {
         User {
+            etag: None,
             name: name.to_owned(),
             role: Role::Operator,
             disabled,

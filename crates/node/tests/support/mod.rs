@@ -325,7 +325,7 @@ impl Api for LocalApi {
     async fn change_alarm_kind(
         &self,
         _: &str,
-        _: Option<holdfast_api::documents::AlarmKindChange>,
+        _: impl Into<Conditional<Option<holdfast_api::documents::AlarmKindChange>>> + Send,
     ) -> Result<holdfast_api::documents::AlarmKind, Problem> {
         elsewhere()
     }
