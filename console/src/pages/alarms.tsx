@@ -8,6 +8,7 @@ import { About } from '../parts/about';
 import { Empty, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Events } from '../parts/events';
+import { Outdated, unchanged } from '../parts/outdated';
 import { Prose } from '../parts/prose';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
@@ -278,23 +279,45 @@ function Kinds({ changes }: { changes: boolean }) {
           />
         )}
       </Shown>
-      {dialog && chosen ? <KindDialog kind={chosen} onClose={close} /> : null}
+      {dialog && chosen ? (
+        <KindDialog
+          present={chosen}
+          latest={query.data?.kinds.find((one) => one.kind === chosen.kind)}
+          onClose={close}
+        />
+      ) : null}
     </Panel>
   );
 }
 
-function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void }) {
+function KindDialog({
+  present,
+  latest,
+  onClose,
+}: {
+  present: AlarmKind;
+  /** The same as it is on record now. */
+  latest: AlarmKind | undefined;
+  onClose: () => void;
+}) {
+  /** What is changed is what was shown, and not what somebody else makes of it meanwhile. */
+  const [kind, setKind] = useState(present);
   const [set, setSet] = useState(limit(kind, kind.threshold.set));
   const [clear, setClear] = useState(limit(kind, kind.threshold.clear));
   const [hold, setHold] = useState(`${kind.threshold.hold_seconds} s`);
   const [off, setOff] = useState(kind.off);
-  const path = { kind: kind.kind };
+  const params = { path: { kind: kind.kind }, header: unchanged(kind) };
   const save = useChange((body: AlarmKindChange) =>
-    ask(client.PATCH('/api/v1/alarm-kinds/{kind}', { params: { path }, body })),
+    ask(client.PATCH('/api/v1/alarm-kinds/{kind}', { params, body })),
   );
-  const reset = useChange(() =>
-    ask(client.DELETE('/api/v1/alarm-kinds/{kind}', { params: { path } })),
-  );
+  const reset = useChange(() => ask(client.DELETE('/api/v1/alarm-kinds/{kind}', { params })));
+  const show = (now: AlarmKind) => {
+    setKind(now);
+    setSet(limit(now, now.threshold.set));
+    setClear(limit(now, now.threshold.clear));
+    setHold(`${now.threshold.hold_seconds} s`);
+    setOff(now.off);
+  };
   const done = {
     onSuccess: () => {
       say(`It is in force: ${kind.title}`);
@@ -314,6 +337,8 @@ function KindDialog({ kind, onClose }: { kind: AlarmKind; onClose: () => void })
       onClose={onClose}
       onDo={() => save.mutate({ ...values, hold_seconds: seconds, off }, done)}
     >
+      <Outdated order={save} shown={kind} latest={latest} onShow={show} />
+      <Outdated order={reset} shown={kind} latest={latest} onShow={show} />
       <p>
         <Prose text={kind.meaning} />
       </p>

@@ -4,10 +4,12 @@ import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/re
 import type { ReactNode } from 'react';
 import { afterEach, expect, test, vi } from 'vitest';
 import { queryClient } from '../api/queries';
-import type { Initiator, Node, Settings, Volume } from '../api/types';
+import type { AlarmKind, Initiator, Node, Settings, User, Volume } from '../api/types';
+import { AlarmsPage } from './alarms';
 import { HostsPage } from './hosts';
 import { OrderDialog, RemoveDialog } from './node-changes';
 import { SettingsPage } from './settings';
+import { UsersPage } from './users';
 import { AccessPanel } from './volume-access';
 import { DeleteDialog, GrowDialog } from './volume-changes';
 
@@ -194,4 +196,73 @@ test('a host that is added replaces none, and one that is changed or forgotten i
     ['PUT', '"1"', null],
     ['DELETE', '"1"', null],
   ]);
+});
+
+test('a user is changed or removed as that one was shown', async () => {
+  const user = (role: User['role'], etag: string) =>
+    ({ name: 'bob', role, disabled: false, sessions: 0, etag }) as User;
+  let stored = user('viewer', '"1"');
+  const sent = listen(
+    () => stored.etag ?? '',
+    (path) => (path === '/api/v1/users' ? { users: [stored] } : undefined),
+  );
+  render(within(<UsersPage />));
+  await screen.findByText('bob');
+  press('Change bob');
+  const role = () => screen.getByLabelText('Role') as HTMLSelectElement;
+  const submit = () => fireEvent.submit(role().closest('form') as HTMLFormElement);
+  fireEvent.change(role(), { target: { value: 'operator' } });
+  stored = user('administrator', '"2"');
+  submit();
+  await screen.findByText(/Somebody else has changed it/);
+  expect(role().value).toBe('operator');
+  await waitFor(() => press('Show what is on record now'));
+  await waitFor(() => expect(role().value).toBe('administrator'));
+  fireEvent.change(role(), { target: { value: 'viewer' } });
+  submit();
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  press('Remove bob');
+  type(/to confirm/, 'bob');
+  press('Remove');
+  await waitFor(() => expect(sent).toHaveLength(3));
+  expect(sent.map(({ method, tag }) => `${method} ${tag}`)).toEqual([
+    'PATCH "1"',
+    'PATCH "2"',
+    'DELETE "2"',
+  ]);
+});
+
+test('a kind of alarm is set, or set back, as it was shown', async () => {
+  const kind = (hold: number, etag: string) =>
+    ({
+      kind: 'node-lost',
+      title: 'A node is lost',
+      severity: 'critical',
+      unit: 'state',
+      threshold: { set: 1, clear: 0, hold_seconds: hold },
+      off: false,
+      meaning: 'It is away',
+      action: 'Look',
+      etag,
+    }) as AlarmKind;
+  let stored = kind(5, '"1"');
+  const sent = listen(
+    () => stored.etag ?? '',
+    (path) => {
+      if (path === '/api/v1/alarm-kinds') return { kinds: [stored] };
+      if (path === '/api/v1/session') return { name: 'ada', role: 'administrator' };
+      return undefined;
+    },
+  );
+  render(within(<AlarmsPage />));
+  fireEvent.click(await screen.findByRole('button', { name: 'Change A node is lost' }));
+  stored = kind(60, '"2"');
+  press('Back to the default');
+  await screen.findByText(/Somebody else has changed it/);
+  await waitFor(() => press('Show what is on record now'));
+  const hold = () => screen.getByLabelText('When it is so for') as HTMLInputElement;
+  await waitFor(() => expect(hold().value).toBe('60 s'));
+  press('Save');
+  await waitFor(() => expect(sent).toHaveLength(2));
+  expect(sent.map(({ method, tag }) => `${method} ${tag}`)).toEqual(['DELETE "1"', 'PATCH "2"']);
 });

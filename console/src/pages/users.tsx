@@ -8,6 +8,7 @@ import type { Role, User } from '../api/types';
 import { NewPassword, passwordFault } from '../parts/account';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
 import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { Outdated, unchanged } from '../parts/outdated';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
@@ -102,6 +103,8 @@ export function UsersPage() {
   const query = useQuery(usersQuery);
   const [dialog, open, close] = useDialog<'create' | 'change' | 'remove'>();
   const [chosen, setChosen] = useState<User | null>(null);
+  /** As that one is on record now: somebody else may have changed it while a dialog was open. */
+  const latest = query.data?.users.find((one) => one.name === chosen?.name);
   const add = (
     <RoleButton
       takes="administrator"
@@ -146,8 +149,12 @@ export function UsersPage() {
       </Shown>
       <Tokens />
       {dialog === 'create' ? <CreateDialog onClose={close} /> : null}
-      {dialog === 'change' && chosen ? <ChangeDialog user={chosen} onClose={close} /> : null}
-      {dialog === 'remove' && chosen ? <RemoveDialog name={chosen.name} onClose={close} /> : null}
+      {dialog === 'change' && chosen ? (
+        <ChangeDialog present={chosen} latest={latest} onClose={close} />
+      ) : null}
+      {dialog === 'remove' && chosen ? (
+        <RemoveDialog present={chosen} latest={latest} onClose={close} />
+      ) : null}
     </>
   );
 }
@@ -207,7 +214,16 @@ export function RoleSelect({ value, onChange }: { value: Role; onChange: (to: Ro
   );
 }
 
-function ChangeDialog({ user, onClose }: { user: User; onClose: () => void }) {
+type Of = {
+  present: User;
+  /** The same as it is on record now. */
+  latest: User | undefined;
+  onClose: () => void;
+};
+
+function ChangeDialog({ present, latest, onClose }: Of) {
+  /** What is changed is what was shown, and not what somebody else makes of it meanwhile. */
+  const [user, setUser] = useState(present);
   const [role, setRole] = useState<Role>(user.role);
   const [disabled, setDisabled] = useState(user.disabled);
   const [password, setPassword] = useState('');
@@ -218,7 +234,7 @@ function ChangeDialog({ user, onClose }: { user: User; onClose: () => void }) {
     ...(password === '' ? {} : { password }),
   };
   const change = useChange(() =>
-    ask(client.PATCH('/api/v1/users/{name}', { params: { path }, body })),
+    ask(client.PATCH('/api/v1/users/{name}', { params: { path, header: unchanged(user) }, body })),
   );
   return (
     <Dialog
@@ -237,6 +253,16 @@ function ChangeDialog({ user, onClose }: { user: User; onClose: () => void }) {
         })
       }
     >
+      <Outdated
+        order={change}
+        shown={user}
+        latest={latest}
+        onShow={(now) => {
+          setUser(now);
+          setRole(now.role);
+          setDisabled(now.disabled);
+        }}
+      />
       <RoleSelect value={role} onChange={setRole} />
       <Tick label="Nobody can log in as this user" value={disabled} onChange={setDisabled} />
       <NewPassword
@@ -249,10 +275,14 @@ function ChangeDialog({ user, onClose }: { user: User; onClose: () => void }) {
   );
 }
 
-function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) {
+function RemoveDialog({ present, latest, onClose }: Of) {
+  const [user, setUser] = useState(present);
   const [typed, setTyped] = useState('');
+  const { name } = user;
   const path = { name };
-  const remove = useChange(() => ask(client.DELETE('/api/v1/users/{name}', { params: { path } })));
+  const remove = useChange(() =>
+    ask(client.DELETE('/api/v1/users/{name}', { params: { path, header: unchanged(user) } })),
+  );
   return (
     <Dialog
       title="Remove a user"
@@ -271,8 +301,11 @@ function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) 
         })
       }
     >
+      <Outdated order={remove} shown={user} latest={latest} onShow={setUser} />
       <p>
-        Logins of this user end. Tokens that this user made hold on: revoke those by themselves.
+        <strong>{name}</strong> ({user.role}
+        {user.disabled ? ', disabled' : ''}): logins of this user end, and so do the tokens that
+        this user made.
       </p>
       <TypedName name={name} value={typed} onChange={setTyped} />
     </Dialog>
