@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - what version 1 has once said it says for ever: fields are added, never changed or removed;
-//! - every error is a problem document (RFC 9457) with a hint where there is one.
+//! - every error is a problem document (RFC 9457) that says what to do about it.
 #![forbid(unsafe_code)]
 
 use std::future::Future;

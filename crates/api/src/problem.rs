@@ -269,6 +269,47 @@ impl ProblemKind {
             Self::Internal | Self::Other => "a mistake of this program",
         }
     }
+
+    /// What to do about it where nobody knows better: the next step, for people.
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Invalid => {
+                "correct what it names; /api/v1/openapi.json describes what is expected"
+            }
+            Self::NoSuchVolume => "`holdfast volume list` tells which there are",
+            Self::NoSuchInitiator => "`holdfast initiator list` tells which there are",
+            Self::NoSuchNode => "`holdfast node list` tells which there are",
+            Self::NoSuchTask => "`holdfast tasks` tells which are under way; others have ended",
+            Self::NoSuchUser => "`holdfast user list` tells which there are",
+            Self::NoSuchToken => "`holdfast token list` tells which there are",
+            Self::NoSuchAlarm => "`holdfast alarm list` and `holdfast alarm kinds` tell which",
+            Self::NoSuchReceiver => "`holdfast receiver list` tells which there are",
+            Self::Refused => "change what stands in its way, and repeat it",
+            Self::VolumeExists => "choose another name, or use the volume that there is",
+            Self::VolumeInUse => "end the sessions at the hosts, or do it by force",
+            Self::VolumeShrinks => "make a smaller volume, and copy to it what is to stay",
+            Self::TooFewNodes => "add nodes, or choose a policy that needs fewer",
+            Self::ClusterFull => "remove what is not needed any more, and repeat it",
+            Self::Conflict => "repeat it in a moment: nothing was done",
+            Self::PreconditionFailed => "read it again, and decide by what it is now",
+            Self::KeyReused => "choose another key: one is for one request and its repetitions",
+            Self::AlreadyMade => "look at what was made; to make another one choose another key",
+            Self::Unavailable => "look whether it was done, and repeat it, or ask another node",
+            Self::Busy => "repeat it in a moment, or ask another node: nothing was done",
+            Self::NoNode => "ask a node: `holdfast node list` tells where they answer",
+            Self::NoSuchResource => "/api/v1/openapi.json describes what there is",
+            Self::NoSuchMethod => "/api/v1/openapi.json describes which methods there are",
+            Self::TooLong => "send a shorter one; /api/v1/openapi.json describes what is expected",
+            Self::NotJson => "send JSON, with `Content-Type: application/json`",
+            Self::Unauthenticated => "log in, or bring a token: `holdfast token create` makes one",
+            Self::Forbidden => "have an administrator do it, or give you a role that may",
+            Self::TooManyAttempts => "wait for as long as `Retry-After` says, and try again",
+            Self::UserExists => "choose another name, or change the user that there is",
+            Self::Undelivered => "correct the receiver's settings, and send it a test again",
+            Self::Internal => "repeat it; if it stays so report it, with the nodes' logs",
+            Self::Other => "ask with a newer version, which may know what this is",
+        }
+    }
 }
 
 /// What went wrong.
@@ -295,8 +336,8 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub trace_id: Option<Box<str>>,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The next step: what to do about it. Only a node of an earlier version leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub hint: Option<Box<str>>,
     /// How many seconds to wait before it is tried again, where that is known.
@@ -305,7 +346,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of that kind.
+    /// A problem of that kind, with the next step of its kind.
     #[must_use]
     pub fn new(kind: ProblemKind, detail: impl fmt::Display) -> Self {
         Self {
@@ -316,12 +357,12 @@ impl Problem {
             detail: detail.to_string().into(),
             instance: None,
             trace_id: None,
-            hint: None,
+            hint: Some(kind.hint().into()),
             retry_after_seconds: None,
         }
     }
 
-    /// With what to do about it.
+    /// With a next step that is better than that of its kind.
     #[must_use]
     pub fn hint(self, hint: impl fmt::Display) -> Self {
         Self {
@@ -401,6 +442,23 @@ mod tests {
                 kind
             );
         }
+    }
+
+    #[test]
+    fn every_kind_tells_the_next_step_and_a_place_that_knows_better_another_one() {
+        for kind in ProblemKind::ALL {
+            let problem = serde_json::to_value(Problem::new(kind, "so")).unwrap();
+            let hint = problem["hint"].as_str().unwrap();
+            assert!(hint.len() > 20, "{kind:?}: {hint}");
+            assert!(!hint.ends_with('.'), "{kind:?}: {hint}");
+            assert_ne!(hint, kind.title(), "{kind:?}");
+        }
+        let better = Problem::new(ProblemKind::Refused, "so").hint("look");
+        assert_eq!(better.hint.as_deref(), Some("look"));
+        let document: serde_json::Value = serde_json::from_str(&crate::openapi()).unwrap();
+        let hint = &document["components"]["schemas"]["Problem"]["properties"]["hint"];
+        let means = hint["description"].as_str().unwrap();
+        assert!(means.starts_with("The next step"), "{means}");
     }
 
     #[test]

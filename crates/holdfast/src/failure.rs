@@ -109,6 +109,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.problem.detail)?;
         match &self.problem.hint {
+            // What went wrong may say already what to do.
+            Some(hint) if self.problem.detail.contains(&**hint) => Ok(()),
             Some(hint) => write!(formatter, "\n\nhint: {hint}"),
             None => Ok(()),
         }
@@ -174,5 +176,10 @@ mod tests {
         assert_eq!(failure.problem().hint.as_deref(), Some("try again"));
         assert_eq!(failure.to_string(), "no luck\n\nhint: try again");
         assert_eq!(Failure::new("no luck").to_string(), "no luck");
+        let same = Failure::new("no luck; try again").hint("try again");
+        assert_eq!(same.to_string(), "no luck; try again");
+        let node = Failure::from(Problem::new(ProblemKind::NoSuchNode, "no node n9"));
+        let says = "no node n9\n\nhint: `holdfast node list` tells which there are";
+        assert_eq!(node.to_string(), says);
     }
 }

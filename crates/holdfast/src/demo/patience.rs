@@ -93,7 +93,8 @@ mod tests {
         let etcd = Patience::new(Some("/demo/etcd/etcd.log".into()));
         let begun = Instant::now();
         let full = async || Err::<(), _>(Problem::new(ProblemKind::ClusterFull, "full"));
-        assert_eq!(etcd.wait("", full).await.unwrap_err().to_string(), "full");
+        let failure = etcd.wait("", full).await.unwrap_err();
+        assert_eq!(&*failure.problem().detail, "full");
         let here = Patience::new(None);
         here.wait("", async || Err::<(), _>(away()))
             .await
