@@ -500,6 +500,11 @@ fn escaped(name: &str) -> String {
     text
 }
 
+/// Where a piece is to go on, as the end of a query.
+fn after_of(cursor: Option<&str>) -> String {
+    cursor.map_or_else(String::new, |cursor| format!("&after={}", escaped(cursor)))
+}
+
 /// What an answer says.
 enum Said<T> {
     Done(T),

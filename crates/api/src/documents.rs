@@ -22,6 +22,7 @@ mod local;
 mod log;
 mod members;
 mod metadata;
+mod places;
 mod protection;
 mod reservations;
 mod scrub;
@@ -65,6 +66,7 @@ pub use members::{
 pub use metadata::{
     ListedMember, LocalCluster, LocalMember, LocalNode, LocalSummary, MemberCounts, MemberState,
 };
+pub use places::{AuditPlace, Place, StallPlace, piece};
 pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,

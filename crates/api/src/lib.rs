@@ -12,6 +12,7 @@
 use std::future::Future;
 
 pub mod client;
+mod cursor;
 pub mod documents;
 pub mod events;
 mod idempotency;

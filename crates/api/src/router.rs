@@ -394,6 +394,7 @@ async fn local_stalls<A: Api>(
 fn stall_query(query: Result<Query<StallQuery>, QueryRejection>) -> Result<StallQuery, Problem> {
     let query = asked(query)?;
     check_time("since_ms", Some(query.since_ms))?;
+    query.place()?;
     if (1..=STALLS_MAX).contains(&query.limit) {
         return Ok(query);
     }

@@ -659,12 +659,18 @@ async fn every_method_reaches_the_implementation() {
         limit: 7,
         initiators: true,
         since_ms: 9,
+        after: None,
     };
-    client.stalls(None, query).await.unwrap();
-    client.stalls(Some("demo"), query).await.unwrap();
-    client.local_stalls(query).await.unwrap();
-    for limit in [0, 1025] {
-        match client.stalls(None, StallQuery { limit, ..query }).await {
+    client.stalls(None, query.clone()).await.unwrap();
+    client.stalls(Some("demo"), query.clone()).await.unwrap();
+    client.local_stalls(query.clone()).await.unwrap();
+    let with = |limit, after: Option<&str>| StallQuery {
+        limit,
+        after: after.map(str::to_owned),
+        ..query.clone()
+    };
+    for query in [with(0, None), with(1025, None), with(7, Some("a&b"))] {
+        match client.stalls(None, query).await {
             Err(ClientError::Problem(problem)) => assert_eq!(problem.kind, ProblemKind::Invalid),
             other => panic!("so many are too many, or too few, not {other:?}"),
         }
@@ -850,12 +856,15 @@ async fn what_one_does_not_have_is_asked_of_the_others() {
     let (other, _) = start(other).await;
     let (good, api) = start(Remembering::default()).await;
     let client = ApiClient::new(vec![other.clone(), good], None);
-    client.stalls(Some("demo"), query).await.unwrap();
+    client.stalls(Some("demo"), query.clone()).await.unwrap();
     client.delete_volume("demo", how).await.unwrap();
     assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
     // Nobody has it: that is told, and what the others said if it is something else.
     let client = ApiClient::new(vec![other.clone(), other.clone()], None);
-    let error = client.stalls(Some("demo"), query).await.unwrap_err();
+    let error = client
+        .stalls(Some("demo"), query.clone())
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "nothing here");
     let unavailable = Remembering {
         unavailable: true,

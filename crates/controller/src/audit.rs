@@ -20,7 +20,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditQuery};
+use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, piece};
 
 /// Bytes at which a new file begins.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -35,13 +35,37 @@ const NOT_DONE: u16 = 400;
 /// The log in a node's directory.
 pub const AUDIT_FILE: &str = "audit.log";
 
-/// The newest entries, the oldest first.
-type Newest = Arc<Mutex<VecDeque<AuditEntry>>>;
+/// The newest entries.
+#[derive(Debug, Default)]
+struct Newest {
+    /// The oldest first.
+    entries: VecDeque<AuditEntry>,
+    /// The number of the last one.
+    number: u64,
+}
+
+impl Newest {
+    /// Takes in an entry that is written already. Those of earlier versions are numbered as they are read.
+    fn read(&mut self, entry: AuditEntry) {
+        self.number = entry.number.max(self.number + 1);
+        self.keep(AuditEntry {
+            number: self.number,
+            ..entry
+        });
+    }
+
+    fn keep(&mut self, entry: AuditEntry) {
+        if self.entries.len() >= AUDIT_MAX as usize {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+}
 
 /// The log.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
-    newest: Newest,
+    newest: Arc<Mutex<Newest>>,
     to_file: SyncSender<AuditEntry>,
     state: Arc<State>,
 }
@@ -63,7 +87,7 @@ impl AuditLog {
     /// # Errors
     /// There is no thread to be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let newest = Newest::default();
+        let newest = Arc::new(Mutex::new(Newest::default()));
         for path in [old(path), path.to_owned()] {
             let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = read(&path, &mut newest) {
@@ -106,10 +130,14 @@ impl AuditLog {
             self.state.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        {
+        let entry = {
             let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-            keep(&mut newest, entry.clone());
-        }
+            newest.number += 1;
+            let number = newest.number;
+            let entry = AuditEntry { number, ..entry };
+            newest.keep(entry.clone());
+            entry
+        };
         self.state.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.to_file.try_send(entry);
         if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) = sent {
@@ -125,20 +153,15 @@ impl AuditLog {
         }
     }
 
-    /// What is asked for, the newest first.
-    pub(crate) fn answer(&self, query: AuditQuery) -> Vec<AuditEntry> {
+    /// What is asked for, beyond a place in the order of all nodes' entries: the newest first.
+    pub(crate) fn answer(&self, query: &AuditQuery, after: Option<&AuditPlace>) -> Vec<AuditEntry> {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = newest.iter().rev();
+        let wanted = newest.entries.iter();
         let wanted = wanted.filter(|entry| entry.at_ms >= query.since_ms);
-        wanted.take(query.limit as usize).cloned().collect()
+        let wanted = wanted.map(|entry| (AuditPlace::of(entry), entry));
+        let (told, _) = piece(wanted, after, query.limit as usize);
+        told.into_iter().cloned().collect()
     }
-}
-
-fn keep(newest: &mut VecDeque<AuditEntry>, entry: AuditEntry) {
-    if newest.len() >= AUDIT_MAX as usize {
-        newest.pop_front();
-    }
-    newest.push_back(entry);
 }
 
 fn old(path: &Path) -> PathBuf {
@@ -146,7 +169,7 @@ fn old(path: &Path) -> PathBuf {
 }
 
 /// The entries of a file, if there is one.
-fn read(path: &Path, newest: &mut VecDeque<AuditEntry>) -> io::Result<()> {
+fn read(path: &Path, newest: &mut Newest) -> io::Result<()> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -161,7 +184,7 @@ fn read(path: &Path, newest: &mut VecDeque<AuditEntry>) -> io::Result<()> {
             return Ok(());
         }
         if let Ok(entry) = serde_json::from_slice(&line) {
-            keep(newest, entry);
+            newest.read(entry);
         }
     }
 }
@@ -276,7 +299,7 @@ mod tests {
     fn what_is_refused_takes_no_place_from_what_is_done() {
         let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
         let log = AuditLog {
-            newest: Newest::default(),
+            newest: Arc::default(),
             to_file,
             state: Arc::new(State::default()),
         };
@@ -314,22 +337,64 @@ mod tests {
         wait_for(5, &path);
         let all = AuditQuery {
             limit: 10,
-            since_ms: 0,
+            ..AuditQuery::default()
         };
-        let at = |query| {
-            log.answer(query)
+        let at = |query: AuditQuery| {
+            log.answer(&query, None)
                 .iter()
                 .map(|it| it.at_ms)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(at(all), [5, 3, 2, 1]);
-        assert_eq!(at(AuditQuery { limit: 2, ..all }), [5, 3]);
-        assert_eq!(at(AuditQuery { since_ms: 3, ..all }), [5, 3]);
+        assert_eq!(at(all.clone()), [5, 3, 2, 1]);
+        let two = AuditQuery {
+            limit: 2,
+            ..all.clone()
+        };
+        assert_eq!(at(two), [5, 3]);
+        let late = AuditQuery {
+            since_ms: 3,
+            ..all.clone()
+        };
+        assert_eq!(at(late), [5, 3]);
         drop(log);
         let log = AuditLog::open(&path).unwrap();
-        assert_eq!(log.answer(all).len(), 4);
+        assert_eq!(log.answer(&all, None).len(), 4);
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn entries_are_numbered_on_after_a_restart_and_those_of_earlier_versions_as_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(AUDIT_FILE);
+        let mut writer = Writer::of(path.clone());
+        for _ in 0..3 {
+            writer.write(&entry(7)).unwrap();
+        }
+        let numbers = |log: &AuditLog| {
+            let told = log.answer(&AuditQuery::default(), None).into_iter();
+            told.map(|it| it.number).collect::<Vec<_>>()
+        };
+        let log = AuditLog::open(&path).unwrap();
+        log.note(entry(7));
+        wait_for(4, &path);
+        assert_eq!(numbers(&log), [4, 3, 2, 1]);
+        drop(log);
+        let log = AuditLog::open(&path).unwrap();
+        assert_eq!(numbers(&log), [4, 3, 2, 1]);
+        log.note(entry(7));
+        assert_eq!(numbers(&log), [5, 4, 3, 2, 1]);
+        // In pieces nothing of that moment is told twice, or not at all.
+        let mut after = None;
+        for number in [5, 4, 3, 2, 1] {
+            let one = AuditQuery {
+                limit: 1,
+                ..AuditQuery::default()
+            };
+            let told = log.answer(&one, after.as_ref());
+            assert_eq!(told[0].number, number);
+            after = Some(AuditPlace::of(&told[0]));
+        }
     }
 
     #[test]
@@ -347,7 +412,7 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         // The entry of which that was not known is told from memory all the same.
-        assert_eq!(log.answer(AuditQuery::default()).len(), 1);
+        assert_eq!(log.answer(&AuditQuery::default(), None).len(), 1);
     }
 
     #[test]
@@ -360,7 +425,7 @@ mod tests {
         writer.write(&entry(2)).unwrap();
         assert_eq!((lines(&old(&path)), lines(&path)), (1, 1));
         let log = AuditLog::open(&path).unwrap();
-        let told = log.answer(AuditQuery::default());
+        let told = log.answer(&AuditQuery::default(), None);
         assert_eq!(told.iter().map(|it| it.at_ms).collect::<Vec<_>>(), [2, 1]);
     }
 }

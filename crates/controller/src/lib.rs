@@ -456,8 +456,9 @@ impl Api for Controller {
     }
 
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
+        let after = query.place()?;
         let (report, kept) = self.node_here()?;
-        Ok(kept.answer(&report, query))
+        Ok(kept.answer(&report, &query, after.as_ref()))
     }
 
     async fn volume_sessions(&self, name: &str) -> Result<SessionList, Problem> {

@@ -4,14 +4,14 @@
 //! - what a node does not answer is not silently left out: the node is named;
 //! - an answer is bounded by what was asked for.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use holdfast_api::Problem;
 use holdfast_api::documents::{
-    LocalReport, LocalStall, LocalStalls, STALLS_MAX, Stall, StallList, StallQuery,
+    LocalReport, LocalStall, LocalStalls, STALLS_MAX, Stall, StallList, StallPlace, StallQuery,
+    piece,
 };
 use holdfast_control::{Inventory, PlanError, VolumeName};
 use holdfast_model::{NodeId, VolumeId};
@@ -47,16 +47,23 @@ impl Kept {
     }
 
     /// What the node in this process, whose report this is, keeps of what is asked for.
-    pub(crate) fn answer(&self, report: &LocalReport, query: StallQuery) -> LocalStalls {
-        let wanted = |stall: &&LocalStall| query.wants(stall);
-        let limit = query.limit as usize;
-        let ledger = self.stalls.borrow();
-        let lasting = report.stalled.iter().filter(wanted);
-        let newest = ledger.iter().rev().filter(wanted).take(limit);
+    pub(crate) fn answer(
+        &self,
+        report: &LocalReport,
+        query: &StallQuery,
+        after: Option<&StallPlace>,
+    ) -> LocalStalls {
+        let told = |stalls: &mut dyn Iterator<Item = &LocalStall>, lasting| {
+            let wanted = stalls.filter(|stall| query.wants(stall));
+            let place = |stall| StallPlace::of(report.node, stall, lasting);
+            let wanted = wanted.map(|stall| (place(stall), stall));
+            let (told, _) = piece(wanted, after, query.limit as usize);
+            told.into_iter().cloned().collect()
+        };
         LocalStalls {
             node: report.node,
-            lasting: lasting.take(limit).cloned().collect(),
-            stalls: newest.cloned().collect(),
+            lasting: told(&mut report.stalled.iter(), true),
+            stalls: told(&mut self.stalls.borrow().iter(), false),
         }
     }
 }
@@ -78,12 +85,14 @@ impl Controller {
             }
             None => None,
         };
-        let question = question(volume, query);
+        let after = query.place()?;
+        let question = question(volume, &query);
         let local = self.node_here().ok();
         let local = local.filter(|_| self.registered_here(inventory).is_some());
-        let local = local.map(|(report, kept)| kept.answer(&report, question));
-        let answers = collect(inventory, self.connector.as_ref(), local, question).await;
-        Ok(document(inventory, &answers, volume, query.limit))
+        let local = local.map(|(report, kept)| kept.answer(&report, &question, after.as_ref()));
+        let answers = collect(inventory, self.connector.as_ref(), local, &question).await;
+        let limit = query.limit as usize;
+        Ok(document(inventory, &answers, volume, after.as_ref(), limit))
     }
 }
 
@@ -92,13 +101,14 @@ async fn collect(
     inventory: &Inventory,
     connector: Option<&Connector>,
     local: Option<LocalStalls>,
-    query: StallQuery,
+    query: &StallQuery,
 ) -> BTreeMap<NodeId, LocalStalls> {
     let here = local.as_ref().map(|local| NodeId(local.node));
     let others = inventory.nodes.values();
     let others = others.filter(|node| Some(node.node) != here);
-    let answers = ask_each(others, connector, |client| async move {
-        client.local_stalls(query).await
+    let answers = ask_each(others, connector, |client| {
+        let query = query.clone();
+        async move { client.local_stalls(query).await }
     });
     let answers = answers.await.into_iter().chain(local);
     answers
@@ -106,14 +116,16 @@ async fn collect(
         .collect()
 }
 
-/// What each node is asked so that nothing is missing that `query` asks about one volume.
-fn question(volume: Option<VolumeId>, query: StallQuery) -> StallQuery {
-    match volume {
-        Some(_) => StallQuery {
-            limit: STALLS_MAX,
-            ..query
-        },
-        None => query,
+/// What each node is asked so that nothing is missing that `query` asks about one volume, and that it shows whether there is more:
+/// by one more than is told. A node keeps no more than can be asked for.
+fn question(volume: Option<VolumeId>, query: &StallQuery) -> StallQuery {
+    let limit = match volume {
+        Some(_) => STALLS_MAX,
+        None => query.limit.saturating_add(1).min(STALLS_MAX),
+    };
+    StallQuery {
+        limit,
+        ..query.clone()
     }
 }
 
@@ -122,21 +134,25 @@ fn document(
     inventory: &Inventory,
     answers: &BTreeMap<NodeId, LocalStalls>,
     volume: Option<VolumeId>,
-    limit: u32,
+    after: Option<&StallPlace>,
+    limit: usize,
 ) -> StallList {
-    let mut stalls: Vec<Stall> = Vec::new();
+    let mut stalls: Vec<(StallPlace, Stall)> = Vec::new();
     for (portal, answer) in answers {
         let lasting = answer.lasting.iter().map(|stall| (stall, true));
         let over = answer.stalls.iter().map(|stall| (stall, false));
         let of_volume = |stall: &LocalStall| volume.is_none_or(|volume| volume.0 == stall.volume);
         let wanted = lasting.chain(over).filter(|(stall, _)| of_volume(stall));
-        stalls.extend(wanted.map(|(stall, lasts)| named(inventory, *portal, stall, lasts)));
+        stalls.extend(wanted.map(|(stall, lasts)| {
+            let place = StallPlace::of(portal.0, stall, lasts);
+            (place, named(inventory, *portal, stall, lasts))
+        }));
     }
-    stalls.sort_by_key(|stall| Reverse((stall.lasting, stall.began_ms)));
-    stalls.truncate(limit as usize);
+    let (stalls, next) = piece(stalls, after, limit);
     let nodes = inventory.nodes.values();
     StallList {
         stalls,
+        next,
         silent: silent(nodes, |node| answers.contains_key(&node)),
     }
 }
@@ -203,7 +219,7 @@ mod tests {
                 limit,
                 ..StallQuery::default()
             };
-            kept.answer(&report, query).lasting
+            kept.answer(&report, &query, None).lasting
         };
         assert_eq!(lasting(false, 9), report.stalled[..1]);
         assert_eq!(lasting(true, 9), report.stalled);

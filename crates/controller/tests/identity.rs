@@ -394,7 +394,7 @@ async fn what_was_done_is_told_with_whoever_does_not_answer() {
     let told = here
         .audit(AuditQuery {
             limit: 2,
-            since_ms: 0,
+            ..AuditQuery::default()
         })
         .await
         .unwrap();
@@ -406,6 +406,41 @@ async fn what_was_done_is_told_with_whoever_does_not_answer() {
         .map(|it| (it.at_ms, &*it.node))
         .collect();
     assert_eq!(told, [(3, "n1"), (2, "n1")]);
+}
+
+#[tokio::test]
+async fn what_was_done_in_one_moment_is_told_once_each_in_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    let note = |at_ms, path: &str| {
+        here.note(AuditEntry {
+            at_ms,
+            path: path.to_owned(),
+            ..AuditEntry::default()
+        });
+    };
+    for path in ["a", "b", "c", "d", "e"] {
+        note(7, path);
+    }
+    let (mut told, mut after) = (Vec::new(), None);
+    loop {
+        let query = AuditQuery {
+            limit: 2,
+            after,
+            ..AuditQuery::default()
+        };
+        let piece = here.audit(query).await.unwrap();
+        told.extend(piece.entries.into_iter().map(|it| it.path));
+        // What is done meanwhile is before what is told now.
+        note(7, "f");
+        note(8, "g");
+        after = piece.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told, ["e", "d", "c", "b", "a"]);
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn stalls_of_all_nodes_are_told_together_and_silent_nodes_named() {
     };
     nodes[0].reporter.0.lock().unwrap().stalled = vec![lasting];
     let query = StallQuery::default();
-    let list = controller.stalls(None, query).await.unwrap();
+    let list = controller.stalls(None, query.clone()).await.unwrap();
     let told: Vec<_> = list
         .stalls
         .iter()
@@ -66,15 +66,66 @@ async fn stalls_of_all_nodes_are_told_together_and_silent_nodes_named() {
         ("v2", 0)
     );
     assert_eq!(list.stalls[0].node.as_deref(), Some("n9"));
-    let two = StallQuery { limit: 2, ..query };
+    let two = StallQuery {
+        limit: 2,
+        ..query.clone()
+    };
     assert_eq!(controller.stalls(None, two).await.unwrap().stalls.len(), 2);
-    let problem = controller.stalls(Some("none"), query).await.unwrap_err();
+    let named = controller.stalls(Some("none"), query.clone()).await;
+    let problem = named.unwrap_err();
     assert_eq!(problem.kind, ProblemKind::NoSuchVolume);
     nodes[1].server.abort();
-    let list = controller.stalls(None, query).await.unwrap();
+    let list = controller.stalls(None, query.clone()).await.unwrap();
     assert_eq!((list.stalls.len(), list.silent), (3, vec!["n2".to_owned()]));
     let problem = controller.local_stalls(query).await.unwrap_err();
     assert_eq!(problem.kind, ProblemKind::NoNode);
+}
+
+/// As whoever reads the whole ledger piece by piece: each is asked of all nodes anew.
+#[tokio::test]
+async fn stalls_of_one_moment_at_several_nodes_are_told_once_each_in_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [1, 2, 3].map(|number| Node::start(number, &store));
+    for node in nodes {
+        let node = node.await;
+        let stalled = [1, 2].map(|volume| LocalStall {
+            began_ms: 17,
+            volume,
+            ..stalls_of(1)[0].clone()
+        });
+        node.reporter.0.lock().unwrap().stalled = stalled.to_vec();
+    }
+    let whole = controller
+        .stalls(None, StallQuery::default())
+        .await
+        .unwrap();
+    assert_eq!((whole.stalls.len(), &whole.next), (12, &None));
+    for limit in 1..=12 {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let query = StallQuery {
+                limit,
+                after,
+                ..StallQuery::default()
+            };
+            let piece = controller.stalls(None, query).await.unwrap();
+            assert!((1..=limit as usize).contains(&piece.stalls.len()));
+            all.extend(piece.stalls);
+            after = piece.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(all, whole.stalls, "{limit}");
+    }
+    let none = StallQuery {
+        after: Some("7".to_owned()),
+        ..StallQuery::default()
+    };
+    let refused = controller.stalls(None, none).await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Invalid);
 }
 
 #[tokio::test]

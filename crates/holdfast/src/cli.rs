@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
-use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
+use holdfast_api::documents::STALLS_DEFAULT;
 use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_tls::{Connector, Credentials};
@@ -528,8 +528,8 @@ pub(crate) struct StallArguments {
     /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) since: Option<Duration>,
-    /// How many at most, the newest first
-    #[arg(long, default_value_t = STALLS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(STALLS_MAX)))]
+    /// How many at most, the newest first; each node keeps 1,024
+    #[arg(long, default_value_t = STALLS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// Each initiator's as well, not only those in which nobody was served at a portal
     #[arg(long)]

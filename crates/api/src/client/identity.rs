@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{ApiClient, ClientError, document, nothing, path_of};
+use super::{ApiClient, ClientError, after_of, document, nothing, path_of};
 use crate::documents::{
     AuditList, AuditQuery, Identity, LocalAudit, TokenCreate, TokenCreated, TokenList, User,
     UserChange, UserCreate, UserList,
@@ -100,6 +100,11 @@ impl ApiClient {
 }
 
 fn query_of(query: AuditQuery) -> String {
-    let AuditQuery { limit, since_ms } = query;
-    format!("limit={limit}&since_ms={since_ms}")
+    let AuditQuery {
+        limit,
+        since_ms,
+        after,
+    } = query;
+    let after = after_of(after.as_deref());
+    format!("limit={limit}&since_ms={since_ms}{after}")
 }

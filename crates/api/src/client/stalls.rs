@@ -1,6 +1,6 @@
 //! Stalls, as the client asks for them.
 
-use super::{ApiClient, ClientError, volume_path};
+use super::{ApiClient, ClientError, after_of, volume_path};
 use crate::documents::{LocalStalls, StallList, StallQuery};
 
 impl ApiClient {
@@ -32,6 +32,8 @@ fn query_of(query: StallQuery) -> String {
         limit,
         since_ms,
         initiators,
+        after,
     } = query;
-    format!("limit={limit}&since_ms={since_ms}&initiators={initiators}")
+    let after = after_of(after.as_deref());
+    format!("limit={limit}&since_ms={since_ms}&initiators={initiators}{after}")
 }

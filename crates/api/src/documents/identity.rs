@@ -5,7 +5,8 @@ use holdfast_model::record::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::EntityTag;
+use super::places::{AuditPlace, Place};
+use crate::{EntityTag, Problem};
 
 /// What a login asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -244,7 +245,7 @@ pub(crate) enum ScopeName {
 pub const AUDIT_MAX: u32 = 1000;
 
 /// Which entries of the audit log are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
@@ -254,6 +255,9 @@ pub struct AuditQuery {
     /// None from before that: milliseconds since 1970 (UTC).
     #[param(default = 0)]
     pub since_ms: u64,
+    /// Those after a piece: what its `next` said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 impl Default for AuditQuery {
@@ -261,7 +265,18 @@ impl Default for AuditQuery {
         Self {
             limit: 100,
             since_ms: 0,
+            after: None,
         }
+    }
+}
+
+impl AuditQuery {
+    /// Beyond which place entries are asked for, if that is said.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Invalid`](crate::ProblemKind::Invalid) if it is no cursor of this log.
+    pub fn place(&self) -> Result<Option<AuditPlace>, Problem> {
+        self.after.as_deref().map(AuditPlace::read).transpose()
     }
 }
 
@@ -270,6 +285,9 @@ impl Default for AuditQuery {
 pub struct AuditList {
     /// The newest first.
     pub entries: Vec<AuditEntry>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The nodes that did not answer, by name: what was done through them is missing.
     pub silent: Vec<String>,
 }
@@ -283,6 +301,12 @@ pub struct LocalAudit {
     pub entries: Vec<AuditEntry>,
 }
 
+/// Whether there is no such number.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A request that changed something, or was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
@@ -290,6 +314,9 @@ pub struct AuditEntry {
     pub at_ms: u64,
     /// Through whose interface: the node's name.
     pub node: String,
+    /// Which of the node's it is: it tells those of one moment apart, and counts up. 0 of a node of an earlier version.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub number: u64,
     /// Who asked, such as `user ada`, `token backup (0123456789abcdef)` or `node 2`.
     pub who: String,
     /// From which address.

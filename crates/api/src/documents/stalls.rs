@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::places::{Place, StallPlace};
+use crate::Problem;
+
 /// Stalls in an answer, unless it is said how many.
 pub const STALLS_DEFAULT: u32 = 100;
 /// Stalls in an answer at most: as many as a node keeps.
@@ -85,12 +88,16 @@ pub struct Stall {
 pub struct StallList {
     /// The newest first, those that last before all.
     pub stalls: Vec<Stall>,
+    /// Where the rest begins, for `after`; none if there is no more. One that lasted when it was told comes again after it if it is
+    /// over meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Nodes that did not answer: what they keep is not among it.
     pub silent: Vec<String>,
 }
 
 /// Which stalls are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct StallQuery {
@@ -100,6 +107,9 @@ pub struct StallQuery {
     pub since_ms: u64,
     /// Each initiator's as well, not only those in which nobody was served at a portal.
     pub initiators: bool,
+    /// Those after a piece: what its `next` said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 impl Default for StallQuery {
@@ -108,6 +118,7 @@ impl Default for StallQuery {
             limit: STALLS_DEFAULT,
             since_ms: 0,
             initiators: false,
+            after: None,
         }
     }
 }
@@ -118,6 +129,14 @@ impl StallQuery {
     pub fn wants(&self, stall: &LocalStall) -> bool {
         let ended_ms = stall.began_ms.saturating_add(stall.length_ms);
         (self.initiators || stall.initiator.is_none()) && ended_ms >= self.since_ms
+    }
+
+    /// Beyond which place stalls are asked for, if that is said.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Invalid`](crate::ProblemKind::Invalid) if it is no cursor of the ledger.
+    pub fn place(&self) -> Result<Option<StallPlace>, Problem> {
+        self.after.as_deref().map(StallPlace::read).transpose()
     }
 }
 
@@ -183,7 +202,7 @@ mod tests {
         assert!(query.wants(&stall) && !query.wants(&one));
         let all = StallQuery {
             initiators: true,
-            ..query
+            ..query.clone()
         };
         assert!(all.wants(&one));
         let later = StallQuery {

@@ -332,6 +332,8 @@ pub(super) async fn revoke_token(
 }
 
 /// What was done through the interface, and what was refused
+///
+/// The newest that each node keeps in memory: a thousand. All of it is in the file `audit.log` of each.
 #[utoipa::path(get, path = "/api/v1/audit", params(AuditQuery), responses(
     (status = 200, body = AuditList),
     OfQuery, OfOrder,
@@ -361,6 +363,7 @@ pub(super) async fn local_audit(
 fn audit_query(query: Result<Query<AuditQuery>, QueryRejection>) -> Result<AuditQuery, Problem> {
     let query = asked(query)?;
     check_time("since_ms", Some(query.since_ms))?;
+    query.place()?;
     if (1..=AUDIT_MAX).contains(&query.limit) {
         return Ok(query);
     }

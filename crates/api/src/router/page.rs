@@ -12,7 +12,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::asked;
-use crate::{Problem, ProblemKind};
+use crate::{Problem, ProblemKind, cursor};
 
 /// Things in a piece at most, if pieces are asked for.
 const LIMIT_MAX: u32 = 1000;
@@ -52,7 +52,7 @@ pub(super) fn chosen(query: Result<Query<PageQuery>, QueryRejection>) -> Result<
     };
     Ok(Chosen {
         limit,
-        after: query.after.as_deref().map(read).transpose()?,
+        after: query.after.as_deref().map(cursor::read).transpose()?,
         prefix: query.prefix.unwrap_or_default(),
     })
 }
@@ -76,31 +76,10 @@ pub(super) fn page<T>(
     let mut meant = all.into_iter().filter(is_meant);
     let piece: Vec<T> = meant.by_ref().take(*limit).collect();
     let next = match (piece.last(), meant.next()) {
-        (Some(last), Some(_)) => Some(cursor(&place(last))),
+        (Some(last), Some(_)) => Some(cursor::of(&place(last))),
         _ => None,
     };
     (piece, next)
-}
-
-/// Clients are to take a cursor as it is, so it does not look like a name.
-fn cursor(place: &str) -> String {
-    place.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn read(cursor: &str) -> Result<String, Problem> {
-    let digits = cursor.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = digits
-        .map(|pair| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            let is_hex = pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit());
-            is_hex.then(|| u8::from_str_radix(pair, 16).ok()).flatten()
-        })
-        .collect();
-    let place = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    place.ok_or_else(|| {
-        Problem::new(ProblemKind::Invalid, "after is no cursor of this interface")
-            .hint("it is what `next` said in the piece before")
-    })
 }
 
 #[cfg(test)]

@@ -276,11 +276,13 @@ impl Identities for Accounts {
     }
 
     fn local_audit(&self, query: AuditQuery) -> Answer<'_, LocalAudit> {
-        let answer = LocalAudit {
-            node: self.controller.report().map_or(0, |report| report.node),
-            entries: self.log.answer(query),
-        };
-        Box::pin(async move { Ok(answer) })
+        Box::pin(async move {
+            let after = query.place()?;
+            Ok(LocalAudit {
+                node: self.controller.report().map_or(0, |report| report.node),
+                entries: self.log.answer(&query, after.as_ref()),
+            })
+        })
     }
 }
 

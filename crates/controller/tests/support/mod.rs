@@ -11,8 +11,8 @@ use holdfast_api::documents::{
     HistorySubject, LocalFlow, LocalHistory, LocalHistoryPoint, LocalHistoryQuery, LocalReport,
     LocalSlice, LocalStall, LocalStalls, LocalSupport, LocalTraffic, LocalVolume,
     LocalVolumeTraffic, LogChange, LogLevel, LogLevels, Node as NodeDocument, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery, Status,
-    Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallPlace, StallQuery,
+    Status, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList, piece,
 };
 use holdfast_api::{
     Api, Conditional, Door, Keyed, Precondition, Problem, ProblemKind, router, server,
@@ -261,12 +261,16 @@ impl Api for Reporter {
     }
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
         let report = self.0.lock().unwrap();
-        let stalls = stalls_of(report.node).into_iter();
-        let wanted = stalls.filter(|stall| query.wants(stall));
+        let after = query.place()?;
+        let told = |stalls: Vec<LocalStall>, lasting| {
+            let wanted = stalls.into_iter().filter(|stall| query.wants(stall));
+            let placed = wanted.map(|it| (StallPlace::of(report.node, &it, lasting), it));
+            piece(placed, after.as_ref(), query.limit as usize).0
+        };
         Ok(LocalStalls {
             node: report.node,
-            lasting: report.stalled.clone(),
-            stalls: wanted.take(query.limit as usize).collect(),
+            lasting: told(report.stalled.clone(), true),
+            stalls: told(stalls_of(report.node), false),
         })
     }
     /// In each step as many reads as the node's number, in a second.

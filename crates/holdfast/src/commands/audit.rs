@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditQuery, Identity, IdentityKind};
+use holdfast_api::ApiClient;
+use holdfast_api::documents::{
+    AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind,
+};
 
 use super::client;
 use super::stalls::utc;
@@ -15,8 +18,8 @@ pub(crate) struct AuditArguments {
     /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
     #[arg(long, value_name = "AGE", value_parser = age)]
     since: Option<Duration>,
-    /// How many at most, the newest first
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(AUDIT_MAX)))]
+    /// How many at most, the newest first; each node tells a thousand
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
@@ -30,11 +33,7 @@ pub(crate) async fn show(
         let then = then.duration_since(UNIX_EPOCH);
         then.map_or(0, |then| then.as_millis() as u64)
     });
-    let query = AuditQuery {
-        limit: arguments.limit,
-        since_ms,
-    };
-    let list = client(global).audit(query).await?;
+    let list = read(&client(global), arguments.limit, since_ms).await?;
     if !list.silent.is_empty() {
         let silent = list.silent.join(", ");
         output.talk(&format!(
@@ -42,6 +41,31 @@ pub(crate) async fn show(
         ));
     }
     output.result(&list, || text(&list.entries))
+}
+
+/// So many at most, in as many pieces as that takes.
+async fn read(client: &ApiClient, limit: u32, since_ms: u64) -> Result<AuditList, Failure> {
+    let mut all = AuditList::default();
+    loop {
+        let missing = limit.saturating_sub(all.entries.len() as u32);
+        let query = AuditQuery {
+            limit: missing.min(AUDIT_MAX),
+            since_ms,
+            after: all.next.take(),
+        };
+        let piece = client.audit(query).await?;
+        let has_more = piece.next.is_some() && (piece.entries.len() as u32) < missing;
+        all.entries.extend(piece.entries);
+        all.next = piece.next;
+        for node in piece.silent {
+            if !all.silent.contains(&node) {
+                all.silent.push(node);
+            }
+        }
+        if !has_more {
+            return Ok(all);
+        }
+    }
 }
 
 fn text(entries: &[AuditEntry]) -> String {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use holdfast_api::documents::{Stall, StallList, StallQuery};
+use holdfast_api::ApiClient;
+use holdfast_api::documents::{STALLS_MAX, Stall, StallList, StallQuery};
 
 use jiff::Timestamp;
 
@@ -27,15 +28,7 @@ pub(crate) async fn show(
     arguments: &StallArguments,
 ) -> Result<(), Failure> {
     let since = arguments.since.map_or(0, milliseconds_ago);
-    let query = StallQuery {
-        limit: arguments.limit,
-        since_ms: since,
-        initiators: arguments.initiators,
-    };
-    let volume = arguments.volume.as_ref();
-    let list = client(global)
-        .stalls(volume.map(|name| name.as_str()), query)
-        .await?;
+    let list = read(&client(global), arguments, since).await?;
     output.result(&list, || text(&list, arguments.initiators))?;
     for node in &list.silent {
         output.talk(&format!(
@@ -43,6 +36,37 @@ pub(crate) async fn show(
         ));
     }
     Ok(())
+}
+
+/// So many at most, in as many pieces as that takes.
+async fn read(
+    client: &ApiClient,
+    arguments: &StallArguments,
+    since_ms: u64,
+) -> Result<StallList, Failure> {
+    let volume = arguments.volume.as_ref().map(|name| name.as_str());
+    let mut all = StallList::default();
+    loop {
+        let missing = arguments.limit.saturating_sub(all.stalls.len() as u32);
+        let query = StallQuery {
+            limit: missing.min(STALLS_MAX),
+            since_ms,
+            initiators: arguments.initiators,
+            after: all.next.take(),
+        };
+        let piece = client.stalls(volume, query).await?;
+        let has_more = piece.next.is_some() && (piece.stalls.len() as u32) < missing;
+        all.stalls.extend(piece.stalls);
+        all.next = piece.next;
+        for node in piece.silent {
+            if !all.silent.contains(&node) {
+                all.silent.push(node);
+            }
+        }
+        if !has_more {
+            return Ok(all);
+        }
+    }
 }
 
 fn milliseconds_ago(span: Duration) -> u64 {
@@ -158,7 +182,7 @@ mod tests {
         };
         let list = StallList {
             stalls: vec![lasting, stall],
-            silent: Vec::new(),
+            ..StallList::default()
         };
         let shown = text(&list, false);
         assert!(
