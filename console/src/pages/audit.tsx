@@ -18,8 +18,8 @@ const COLUMNS: Column<AuditEntry>[] = [
   {
     id: 'what',
     head: 'What',
-    tip: 'What was asked for, and the method and the path of the request',
-    by: (one) => `${one.method} ${one.path}`,
+    tip: 'What was asked for, the method and the path of the request, and what was made or set',
+    by: (one) => `${one.method} ${one.path} ${one.about ?? ''}`,
     cell: (one) => (
       <>
         <div>{purpose(one.method, one.path)}</div>
@@ -83,7 +83,7 @@ export function AuditPage() {
               label="What was done"
               rows={entries}
               columns={COLUMNS}
-              rowId={(one) => `${one.node} ${one.at_ms} ${one.method} ${one.path}`}
+              rowId={(one) => `${one.node} ${one.at_ms} ${one.number ?? one.path}`}
               sortBy="at"
               descending
               search="entries"

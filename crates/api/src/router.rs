@@ -21,6 +21,7 @@ mod support;
 mod tagged;
 mod tasks;
 mod traffic;
+mod values;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
@@ -37,7 +38,8 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use self::answers::{OfAll, OfNode, OfQuery, OfTaggedChange};
-use self::tagged::{IfMatch, IfNoneMatch, Tagged, unless_known};
+use self::guard::About;
+use self::tagged::{IfMatch, IfNoneMatch, Set, Tagged, unless_known};
 use crate::documents::{
     Explanation, LocalCluster, LocalReport, LocalStalls, STALLS_MAX, Settings, SettingsChange,
     StallList, StallQuery, Status,
@@ -339,9 +341,10 @@ async fn change_settings<A: Api>(
     State(api): State<Arc<A>>,
     precondition: Precondition,
     request: Result<Json<SettingsChange>, JsonRejection>,
-) -> Result<Tagged<Settings>, Problem> {
+) -> Result<Set<Settings>, Problem> {
     let request = conditional(request, precondition)?;
-    api.change_settings(request).await.map(Tagged)
+    let about = About::set(&request.request);
+    Ok((about, Tagged(api.change_settings(request).await?)))
 }
 
 /// What the node behind this interface knows by itself

@@ -331,7 +331,8 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// What it was about, where the path does not say and it was done: what was made, such as `volume db`, `user ada` or
-    /// `token backup (0123456789abcdef)`, or what became of a device. No node of an earlier version says so.
+    /// `token backup (0123456789abcdef)`, or what became of a device; and which values were set, as in `disabled=true, role=viewer`, of
+    /// secrets only that they were. No node of an earlier version says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
 }

@@ -8,8 +8,9 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 
 use super::answers::{OfOne, OfQuery, OfRemoval, OfTaggedChange};
+use super::guard::About;
 use super::page::{PageQuery, chosen, page};
-use super::tagged::{IfMatch, Tagged};
+use super::tagged::{IfMatch, Set, Tagged};
 use super::{conditional, named};
 use crate::documents::{AccessChange, Initiator, InitiatorList, InitiatorPut, Volume};
 use crate::{Api, Precondition, Problem};
@@ -32,9 +33,11 @@ pub(super) async fn change_access<A: Api>(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<AccessChange>, JsonRejection>,
-) -> Result<Tagged<Volume>, Problem> {
+) -> Result<Set<Volume>, Problem> {
     let request = conditional(request, precondition)?;
-    api.change_access(&named(name)?, request).await.map(Tagged)
+    let about = About::set(&request.request);
+    let changed = api.change_access(&named(name)?, request).await?;
+    Ok((about, Tagged(changed)))
 }
 
 /// The initiators that are on record
@@ -87,9 +90,11 @@ pub(super) async fn put_initiator<A: Api>(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<InitiatorPut>, JsonRejection>,
-) -> Result<Tagged<Initiator>, Problem> {
+) -> Result<Set<Initiator>, Problem> {
     let request = conditional(request, precondition)?;
-    api.put_initiator(&named(name)?, request).await.map(Tagged)
+    let about = About::set(&request.request);
+    let put = api.put_initiator(&named(name)?, request).await?;
+    Ok((about, Tagged(put)))
 }
 
 /// Forget an initiator that no volume lists

@@ -10,7 +10,8 @@ use axum::{Extension, Json, Router};
 use holdfast_identity::Caller;
 
 use super::answers::{OfAll, OfChange, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
-use super::tagged::{IfMatch, Tagged};
+use super::guard::About;
+use super::tagged::{IfMatch, Set, Tagged};
 use super::{asked, conditional, named, path_of, refuse};
 use crate::documents::{
     ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
@@ -67,7 +68,7 @@ pub(super) async fn acknowledge_alarm<A: Api>(
     caller: Option<Extension<Caller>>,
     id: Result<Path<u64>, PathRejection>,
     request: Result<Json<AlarmAcknowledge>, JsonRejection>,
-) -> Result<Json<Alarm>, Problem> {
+) -> Result<(Option<Extension<About>>, Json<Alarm>), Problem> {
     let id = path_of(id)?;
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
     if request.note.chars().count() > ALARM_NOTE_MAX || request.note.contains(char::is_control) {
@@ -78,7 +79,8 @@ pub(super) async fn acknowledge_alarm<A: Api>(
         || NOBODY.to_owned(),
         |Extension(caller)| caller.who.to_string(),
     );
-    api.acknowledge_alarm(id, request, by).await.map(Json)
+    let about = About::set(&request);
+    Ok((about, Json(api.acknowledge_alarm(id, request, by).await?)))
 }
 
 /// The kinds of alarms, and when they are raised
@@ -110,13 +112,14 @@ pub(super) async fn change_alarm_kind<A: Api>(
     kind: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<AlarmKindChange>, JsonRejection>,
-) -> Result<Tagged<AlarmKind>, Problem> {
+) -> Result<Set<AlarmKind>, Problem> {
     let Json(change) = request.map_err(|rejection| refuse(&rejection))?;
     let change = Conditional {
         request: Some(change),
         precondition,
     };
     let kind = named(kind)?;
+    let about = About::set(&change);
     api.change_alarm_kind(&kind, change).await.map(Tagged)
 }
 
@@ -139,8 +142,8 @@ pub(super) async fn reset_alarm_kind<A: Api>(
         request: None,
         precondition,
     };
-    let kind = named(kind)?;
-    api.change_alarm_kind(&kind, change).await.map(Tagged)
+    let changed = api.change_alarm_kind(&named(kind)?, change).await?;
+    Ok((about, Tagged(changed)))
 }
 
 /// Those who are told of alarms
@@ -174,9 +177,11 @@ pub(super) async fn put_receiver<A: Api>(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<ReceiverPut>, JsonRejection>,
-) -> Result<Tagged<Receiver>, Problem> {
+) -> Result<Set<Receiver>, Problem> {
     let request = conditional(request, precondition)?;
-    api.put_receiver(&named(name)?, request).await.map(Tagged)
+    let about = About::set(&request.request);
+    let put = api.put_receiver(&named(name)?, request).await?;
+    Ok((about, Tagged(put)))
 }
 
 /// Have somebody told of alarms no more

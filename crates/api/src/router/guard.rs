@@ -24,12 +24,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holdfast_identity::{Caller, Who};
 use holdfast_model::ClusterId;
+use serde::Serialize;
 
 use super::identity::session_cookie;
 use super::lasting::while_allowed;
 use super::login::CameBack;
 use super::permissions::{Need, needed};
 use super::shown::{shown_path, shown_text};
+use super::values::values;
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
@@ -295,7 +297,7 @@ fn note(identities: &dyn Identities, entry: AuditEntry, response: &Response) {
     });
 }
 
-/// What was done, where the path does not say: for the log of what was done. It goes with the answer.
+/// What was done, and what was set, where the path does not say: for the log of what was done. It goes with the answer.
 #[derive(Clone, Debug)]
 pub(super) struct About(String);
 
@@ -303,6 +305,12 @@ impl About {
     /// Of something that is done: what was only asked for may be a secret in the wrong place.
     pub(super) fn new(what: &str) -> Extension<Self> {
         Extension(Self(shown_text(what)))
+    }
+
+    /// Of a change that is made: what it has set, but for secrets.
+    pub(super) fn set(request: &impl Serialize) -> Option<Extension<Self>> {
+        let values = values(request);
+        (!values.is_empty()).then_some(Extension(Self(values)))
     }
 }
 

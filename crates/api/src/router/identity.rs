@@ -16,7 +16,7 @@ use super::answers::{
 };
 use super::guard::{About, LoggedInAs};
 use super::page::{PageQuery, chosen, page};
-use super::tagged::{IfMatch, KeyHeader, Tagged};
+use super::tagged::{IfMatch, KeyHeader, Set, Tagged};
 use super::{asked, check_time, conditional, named, refuse};
 use crate::documents::{
     AUDIT_MAX, AuditList, AuditQuery, Identity, IdentityKind, LocalAudit, PasswordChange,
@@ -219,7 +219,7 @@ pub(super) async fn create_user(
 ) -> Result<(StatusCode, Extension<About>, Json<User>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
     let made = known(&door)?.create_user(Keyed { request, key }).await?;
-    let about = About::new(&format!("user {}", made.name));
+    let about = About::new(&format!("user {}: role={}", made.name, made.role));
     Ok((StatusCode::CREATED, about, Json(made)))
 }
 
@@ -238,12 +238,11 @@ pub(super) async fn change_user(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<UserChange>, JsonRejection>,
-) -> Result<Tagged<User>, Problem> {
+) -> Result<Set<User>, Problem> {
     let request = conditional(request, precondition)?;
-    known(&door)?
-        .change_user(&named(name)?, request)
-        .await
-        .map(Tagged)
+    let about = About::set(&request.request);
+    let changed = known(&door)?.change_user(&named(name)?, request).await?;
+    Ok((about, Tagged(changed)))
 }
 
 /// Remove a user
@@ -307,7 +306,14 @@ pub(super) async fn create_token(
         .create_token(Keyed { request, key }, &caller)
         .await?;
     // As it is called where it is used.
-    let about = About::new(&format!("token {} ({})", made.token.name, made.token.id));
+    let Token {
+        name,
+        id,
+        role,
+        scope,
+        ..
+    } = &made.token;
+    let about = About::new(&format!("token {name} ({id}): role={role}, scope={scope}"));
     Ok((StatusCode::CREATED, about, Json(made)).into_response())
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 
 use super::answers::{OfChange, OfNode, OfOne};
+use super::guard::About;
 use super::{named, refuse};
 use crate::documents::{LOG_CHANGE_SECONDS_MAX, LogArea, LogChange, LogLevels};
 use crate::{Api, Problem, ProblemKind};
@@ -39,9 +40,11 @@ pub(super) async fn change_node_log<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
     request: Result<Json<LogChange>, JsonRejection>,
-) -> Result<Json<LogLevels>, Problem> {
+) -> Result<(Option<Extension<About>>, Json<LogLevels>), Problem> {
     let change = checked(request)?;
-    api.change_node_log(&named(name)?, change).await.map(Json)
+    let about = About::set(&change);
+    let changed = api.change_node_log(&named(name)?, change).await?;
+    Ok((about, Json(changed)))
 }
 
 /// What the node behind this interface writes into its log
@@ -65,9 +68,10 @@ pub(super) async fn local_log<A: Api>(
 pub(super) async fn change_local_log<A: Api>(
     State(api): State<Arc<A>>,
     request: Result<Json<LogChange>, JsonRejection>,
-) -> Result<Json<LogLevels>, Problem> {
+) -> Result<(Option<Extension<About>>, Json<LogLevels>), Problem> {
     let change = checked(request)?;
-    api.change_local_log(change).await.map(Json)
+    let about = About::set(&change);
+    Ok((about, Json(api.change_local_log(change).await?)))
 }
 
 /// A change that changes something, and ends.

@@ -11,7 +11,7 @@ use axum::{Extension, Json, Router};
 use super::answers::{OfChange, OfOne, OfQuery, OfRemoval, OfTaggedChange};
 use super::guard::About;
 use super::page::{PageQuery, chosen, page};
-use super::tagged::{IfMatch, Tagged};
+use super::tagged::{IfMatch, Set, Tagged};
 use super::{conditional, named, refuse};
 use crate::documents::{DeviceChange, DeviceList, Node, NodeChange, NodeDetails, NodeList};
 use crate::{Api, Precondition, Problem};
@@ -83,9 +83,11 @@ pub(super) async fn change_node<A: Api>(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<NodeChange>, JsonRejection>,
-) -> Result<Tagged<Node>, Problem> {
+) -> Result<Set<Node>, Problem> {
     let request = conditional(request, precondition)?;
-    api.change_node(&named(name)?, request).await.map(Tagged)
+    let about = About::set(&request.request);
+    let changed = api.change_node(&named(name)?, request).await?;
+    Ok((about, Tagged(changed)))
 }
 
 /// Remove a node on which nothing is

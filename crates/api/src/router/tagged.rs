@@ -1,11 +1,12 @@
 //! Answers with the tag of what they tell.
 
-use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::IntoParams;
 
+use super::guard::About;
 use crate::documents::{AlarmKind, Initiator, Node, NodeDetails, Receiver, Settings, User, Volume};
 use crate::{EntityTag, Precondition};
 
@@ -79,6 +80,9 @@ impl<T: Changeable> IntoResponse for Tagged<T> {
         response
     }
 }
+
+/// The answer to a change: what was set, for the log of what was done, and what there is now.
+pub(super) type Set<T> = (Option<Extension<About>>, Tagged<T>);
 
 /// The answer for somebody who may have it already: of what consists of nothing but what its tag names.
 pub(super) fn unless_known(

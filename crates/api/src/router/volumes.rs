@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use super::answers::{OfCreation, OfOne, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
 use super::guard::About;
 use super::page::{PageQuery, chosen, page};
-use super::tagged::{IfMatch, KeyHeader, Tagged};
+use super::tagged::{IfMatch, KeyHeader, Set, Tagged};
 use super::{asked, conditional, named, refuse, stall_query};
 use crate::documents::{
     Created, StallList, StallQuery, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
@@ -53,7 +53,16 @@ pub(super) async fn create_volume<A: Api>(
     } else {
         StatusCode::OK
     };
-    let about = About::new(&format!("volume {}", volume.name));
+    let about = match &volume {
+        Volume {
+            name,
+            bytes,
+            policy,
+            ..
+        } if is_new => format!("volume {name}: bytes={bytes}, policy={policy}"),
+        Volume { name, .. } => format!("volume {name}"),
+    };
+    let about = About::new(&about);
     Ok((status, about, Tagged(volume)))
 }
 
@@ -90,9 +99,11 @@ pub(super) async fn grow_volume<A: Api>(
     name: Result<Path<String>, PathRejection>,
     precondition: Precondition,
     request: Result<Json<VolumeGrow>, JsonRejection>,
-) -> Result<Tagged<Volume>, Problem> {
+) -> Result<Set<Volume>, Problem> {
     let request = conditional(request, precondition)?;
-    api.grow_volume(&named(name)?, request).await.map(Tagged)
+    let about = About::set(&request.request);
+    let grown = api.grow_volume(&named(name)?, request).await?;
+    Ok((about, Tagged(grown)))
 }
 
 /// Delete a volume with all its data

@@ -541,8 +541,12 @@ async fn what_was_made_is_put_down_by_its_name_and_no_secret_of_it() {
     let device = r#"{"order":"add","path":"/dev/sdb","replaces":3}"#;
     let is_made = [
         ("POST /api/v1/volumes", volume, Some("volume db")),
-        ("POST /api/v1/users", user, Some("user bob")),
-        ("POST /api/v1/tokens", token, Some("token t (00)")),
+        ("POST /api/v1/users", user, Some("user bob: role=viewer")),
+        (
+            "POST /api/v1/tokens",
+            token,
+            Some("token t (00): role=viewer, scope=everything"),
+        ),
         (
             "POST /api/v1/local/devices",
             device,
@@ -563,6 +567,12 @@ async fn what_was_made_is_put_down_by_its_name_and_no_secret_of_it() {
     }
     let noted = serde_json::to_string(&*known.noted.lock().unwrap()).unwrap();
     for secret in ["hft_x", "correct horse", "hunter2"] {
+        (
+            "POST /api/v1/volumes",
+            r#"{"name":"demo","bytes":4096,"policy":"mirror2"}"#,
+            Some("volume demo: bytes=4096, policy=mirror2"),
+        ),
+        // There was one like it: nothing was set.
         assert!(!noted.contains(secret), "{noted}");
     }
 }
@@ -590,6 +600,58 @@ async fn with_an_open_door_everybody_may_everything_and_there_are_no_users() {
     let (url, _) = start(Remembering::default()).await;
     let (status, answer) = ask(&url, "GET /api/v1/session", "", "").await;
     assert_eq!(status, 200);
+/// Who looks into the log sees what was set, and not only that something was.
+#[tokio::test]
+async fn what_was_set_is_put_down_and_no_secret_of_it() {
+    let (url, _, known) = guarded(None).await;
+    let all = bearer("administrator-everything");
+    let user = r#"{"role":"operator","password":"correct horse battery"}"#;
+    let host = r#"{"chap":{"name":"host","secret":"correct horse"}}"#;
+    for (what, body, about) in [
+        (
+            "PATCH /api/v1/settings",
+            r#"{"repair_delay_seconds":45,"rebalance":false}"#,
+            Some("rebalance=false, repair_delay_seconds=45"),
+        ),
+        (
+            "PATCH /api/v1/volumes/db",
+            r#"{"bytes":8192}"#,
+            Some("bytes=8192"),
+        ),
+        (
+            "PATCH /api/v1/volumes/db/access",
+            r#"{"allow":"iqn.a:b"}"#,
+            Some("allow=iqn.a:b"),
+        ),
+        (
+            "PATCH /api/v1/users/bob",
+            user,
+            Some("password=(removed), role=operator"),
+        ),
+        (
+            "PATCH /api/v1/nodes/n1",
+            r#"{"order":"maintenance-on"}"#,
+            Some("order=maintenance-on"),
+        ),
+        (
+            "PUT /api/v1/initiators/iqn.a:b",
+            host,
+            Some("chap.name=host, chap.secret=(removed)"),
+        ),
+        // Nothing was set, or it was not done.
+        ("PATCH /api/v1/settings", "{}", None),
+        ("PATCH /api/v1/alarm-kinds/none", r#"{"off":true}"#, None),
+    ] {
+        let (_, answer) = ask(&url, what, &all, body).await;
+        let noted = known.noted.lock().unwrap();
+        let last = noted.last().unwrap();
+        assert_eq!(format!("{} {}", last.method, last.path), what);
+        assert_eq!(last.about.as_deref(), about, "{what}: {answer}");
+    }
+    let noted = serde_json::to_string(&*known.noted.lock().unwrap()).unwrap();
+    assert!(!noted.contains("correct"), "{noted}");
+}
+
     assert!(answer.contains(r#""kind":"anybody""#), "{answer}");
     for what in [
         "GET /api/v1/users",
