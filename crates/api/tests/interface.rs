@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Event, EventKind,
-    EventSeverity, Explanation, Health, History, HistoryOf, HistoryQuery, HistorySubject,
-    Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory, LocalHistoryQuery,
-    LocalReport, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevel, LogLevels, Node,
-    NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
+    AccessChange, Alarm, AlarmList, AlarmSeverity, ChapAccount, Created, DeviceChange, DeviceList,
+    DeviceTier, Event, EventKind, EventSeverity, Explanation, Health, History, HistoryOf,
+    HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
+    LocalHistory, LocalHistoryQuery, LocalReport, LocalStalls, LocalSupport, LocalTraffic,
+    LogChange, LogLevel, LogLevels, Node, NodeChange, NodeDetails, NodeList, NodeOrder,
+    NodeStanding, NodeState, PathSession, Resync, Scrub, SessionList, SessionParameters, Settings,
     SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Traffic, Volume,
     VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
@@ -29,6 +30,7 @@ use holdfast_api::{
 };
 use holdfast_model::Policy;
 use holdfast_model::record::Secret;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -120,21 +122,75 @@ impl Remembering {
     }
 }
 
+/// Five paths, of which two differ in nothing but their sessions.
+fn paths() -> SessionList {
+    let path = |(initiator, volume, portal, tsih): (&str, &str, &str, u16)| PathSession {
+        volume: volume.to_owned(),
+        initiator: initiator.to_owned(),
+        isid: "000000000000".to_owned(),
+        tsih,
+        address: "192.0.2.7:1".to_owned(),
+        portal: portal.to_owned(),
+        since_ms: 1,
+        commands: 0,
+        chap: false,
+        parameters: SessionParameters::default(),
+        state: None,
+        slices_local: 0,
+        slices: 1,
+    };
+    let sessions = [
+        ("iqn.a:b", "db", "n1", 9),
+        ("iqn.a:b", "db", "n1", 10),
+        ("iqn.a:b", "db", "n2", 1),
+        ("iqn.a:b", "db2", "n1", 1),
+        ("iqn.a:b.c", "db", "n1", 1),
+    ];
+    SessionList {
+        sessions: sessions.map(path).to_vec(),
+        next: None,
+        silent: vec!["n3".to_owned()],
+    }
+}
+
+/// Five alarms, three of which last, of two moments.
+fn alarms() -> AlarmList {
+    let alarm = |(id, severity, cleared_ms)| Alarm {
+        id,
+        kind: "node-lost".to_owned(),
+        severity,
+        title: "A node is lost".to_owned(),
+        subject: "node n1".to_owned(),
+        detail: String::new(),
+        meaning: String::new(),
+        action: String::new(),
+        raised_ms: 1,
+        cleared_ms,
+        acknowledged: None,
+    };
+    let alarms = [
+        (9, AlarmSeverity::Critical, None),
+        (12, AlarmSeverity::Warning, None),
+        (8, AlarmSeverity::Warning, None),
+        (10, AlarmSeverity::Warning, Some(7)),
+        (7, AlarmSeverity::Critical, Some(7)),
+        (11, AlarmSeverity::Critical, Some(5)),
+    ];
+    AlarmList {
+        alarms: alarms.map(alarm).to_vec(),
+        next: None,
+    }
+}
+
 impl Api for Remembering {
-    async fn volume_sessions(
-        &self,
-        name: &str,
-    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+    async fn volume_sessions(&self, name: &str) -> Result<SessionList, Problem> {
         self.ask(format!("sessions of {name}"))?;
-        Ok(holdfast_api::documents::SessionList::default())
+        Ok(paths())
     }
 
-    async fn initiator_sessions(
-        &self,
-        name: &str,
-    ) -> Result<holdfast_api::documents::SessionList, Problem> {
+    async fn initiator_sessions(&self, name: &str) -> Result<SessionList, Problem> {
         self.ask(format!("sessions by {name}"))?;
-        Ok(holdfast_api::documents::SessionList::default())
+        Ok(paths())
     }
 
     async fn local_sessions(
@@ -151,9 +207,9 @@ impl Api for Remembering {
     async fn alarms(
         &self,
         query: holdfast_api::documents::AlarmQuery,
-    ) -> Result<holdfast_api::documents::AlarmList, Problem> {
+    ) -> Result<AlarmList, Problem> {
         self.ask(format!("alarms {:?}", query.state))?;
-        Ok(holdfast_api::documents::AlarmList::default())
+        Ok(alarms())
     }
 
     async fn acknowledge_alarm(
@@ -161,7 +217,7 @@ impl Api for Remembering {
         id: u64,
         request: holdfast_api::documents::AlarmAcknowledge,
         by: String,
-    ) -> Result<holdfast_api::documents::Alarm, Problem> {
+    ) -> Result<Alarm, Problem> {
         self.ask(format!("{by} takes note of alarm {id}: {}", request.note))?;
         Err(Problem::new(ProblemKind::NoSuchAlarm, "no alarm here"))
     }
@@ -1358,6 +1414,50 @@ async fn listings_are_told_in_pieces() {
         let refused = get(bad.to_owned()).await;
         assert!(refused.starts_with("HTTP/1.1 400"), "{bad}: {refused}");
     }
+}
+
+/// All of a listing in pieces of so many, and how many pieces that took.
+async fn in_pieces(url: &ApiUrl, path: &str, field: &str, limit: usize) -> (Vec<Value>, usize) {
+    let (mut all, mut pieces, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let what = format!("GET {path}?limit={limit}{after}");
+        let answer = send(url, &what, "accept: */*", "").await;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let piece: Value = serde_json::from_str(body).unwrap();
+        let told = piece[field].as_array().unwrap();
+        assert!((1..=limit).contains(&told.len()), "{answer}");
+        all.extend(told.iter().cloned());
+        pieces += 1;
+        match piece["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return (all, pieces),
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_and_alarms_are_told_in_pieces_and_each_once() {
+    let (url, _) = start(Remembering::default()).await;
+    let (sessions, alarms) = (paths().sessions, alarms().alarms);
+    let sessions = serde_json::to_value(sessions).unwrap();
+    let alarms = serde_json::to_value(alarms).unwrap();
+    for (path, field, expected) in [
+        ("/api/v1/volumes/db/sessions", "sessions", &sessions),
+        ("/api/v1/initiators/iqn.a:b/sessions", "sessions", &sessions),
+        ("/api/v1/alarms", "alarms", &alarms),
+    ] {
+        let expected = expected.as_array().unwrap();
+        for limit in 1..=7 {
+            let (all, pieces) = in_pieces(&url, path, field, limit).await;
+            assert_eq!(all, *expected, "{path} {limit}");
+            assert_eq!(pieces, expected.len().div_ceil(limit), "{path} {limit}");
+        }
+        let whole = send(&url, &format!("GET {path}"), "accept: */*", "").await;
+        assert!(!whole.contains("\"next\""), "{whole}");
+    }
+    let piece = "GET /api/v1/volumes/db/sessions?limit=1";
+    let piece = send(&url, piece, "accept: */*", "").await;
+    assert!(piece.contains("\"silent\":[\"n3\"]"), "{piece}");
 }
 
 #[tokio::test]

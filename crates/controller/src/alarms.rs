@@ -150,12 +150,12 @@ impl Controller {
         let mut alarms = Vec::new();
         if query.state != AlarmChoice::Cleared {
             alarms.extend(kept.alarms.raised.iter().map(documents::alarm));
-            alarms.sort_by_key(|alarm: &Alarm| std::cmp::Reverse((alarm.severity, alarm.id)));
         }
         if query.state != AlarmChoice::Raised {
-            alarms.extend(kept.alarms.cleared.iter().rev().map(documents::alarm));
+            alarms.extend(kept.alarms.cleared.iter().map(documents::alarm));
         }
-        Ok(AlarmList { alarms })
+        alarms.sort_by_cached_key(Alarm::place);
+        Ok(AlarmList { alarms, next: None })
     }
 
     pub(crate) async fn acknowledge(

@@ -176,12 +176,10 @@ fn document(
             }
         }
     }
-    sessions.sort_by(|one, other| {
-        let key = |it: &PathSession| (it.initiator.clone(), it.volume.clone(), it.portal.clone());
-        key(one).cmp(&key(other))
-    });
+    sessions.sort_by_cached_key(PathSession::place);
     SessionList {
         sessions,
+        next: None,
         silent: silent(inventory.nodes.values(), |node| answers.contains_key(&node)),
     }
 }

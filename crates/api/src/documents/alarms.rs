@@ -61,6 +61,19 @@ pub struct Alarm {
     pub acknowledged: Option<AlarmAcknowledged>,
 }
 
+impl Alarm {
+    /// Where it stands among others: those that last by how much they matter, then the newest first, before those that are over.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let down = |number: u64| format!("{:020}", u64::MAX - number);
+        let id = down(self.id);
+        match self.cleared_ms {
+            None => format!("0{}{id}", down(self.severity as u64)),
+            Some(cleared) => format!("1{}{id}", down(cleared)),
+        }
+    }
+}
+
 /// That somebody has taken note of an alarm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlarmAcknowledged {
@@ -114,6 +127,10 @@ pub struct AlarmQuery {
 pub struct AlarmList {
     /// The alarms.
     pub alarms: Vec<Alarm>,
+    /// Where the rest begins, for `after`; none if there is no more. One that lasted when it was told comes again after it if it is
+    /// over meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// When alarms of a kind are raised, and cleared.

@@ -91,11 +91,31 @@ pub struct PathSession {
     pub slices: u32,
 }
 
+impl PathSession {
+    /// Where it stands among others: by initiator, volume and portal, then by what names it there. No two stand at one place.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let Self {
+            initiator,
+            volume,
+            portal,
+            isid,
+            tsih,
+            ..
+        } = self;
+        // What is before all letters keeps a name before those that begin with it.
+        format!("{initiator}\0{volume}\0{portal}\0{isid}\0{tsih:05}")
+    }
+}
+
 /// Sessions at all portals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionList {
     /// By initiator, volume and portal.
     pub sessions: Vec<PathSession>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Nodes that did not answer: their sessions are not among these.
     pub silent: Vec<String>,
 }

@@ -11,6 +11,7 @@ use holdfast_identity::Caller;
 
 use super::answers::{OfAll, OfChange, OfOrder, OfQuery, OfRemoval, OfTaggedChange};
 use super::guard::About;
+use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Set, Tagged};
 use super::{asked, conditional, named, path_of, refuse};
 use crate::documents::{
@@ -41,16 +42,20 @@ pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
 
 /// The alarms
 ///
-/// Those that last, critical ones and the newest first, unless others are asked for.
-#[utoipa::path(get, path = "/api/v1/alarms", params(AlarmQuery), responses(
+/// Those that last, critical ones and the newest first, unless others are asked for. Here a prefix is one of the codes of kinds.
+#[utoipa::path(get, path = "/api/v1/alarms", params(AlarmQuery, PageQuery), responses(
     (status = 200, body = AlarmList),
     OfQuery,
 ))]
 pub(super) async fn alarms<A: Api>(
     State(api): State<Arc<A>>,
     query: Result<Query<AlarmQuery>, QueryRejection>,
+    part: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<AlarmList>, Problem> {
-    api.alarms(asked(query)?).await.map(Json)
+    let (query, part) = (asked(query)?, chosen(part)?);
+    let all = api.alarms(query).await?.alarms;
+    let (alarms, next) = page(all, &part, |one| &one.kind, Alarm::place);
+    Ok(Json(AlarmList { alarms, next }))
 }
 
 /// Take note of an alarm
@@ -114,13 +119,13 @@ pub(super) async fn change_alarm_kind<A: Api>(
     request: Result<Json<AlarmKindChange>, JsonRejection>,
 ) -> Result<Set<AlarmKind>, Problem> {
     let Json(change) = request.map_err(|rejection| refuse(&rejection))?;
+    let about = About::set(&change);
     let change = Conditional {
         request: Some(change),
         precondition,
     };
-    let kind = named(kind)?;
-    let about = About::set(&change);
-    api.change_alarm_kind(&kind, change).await.map(Tagged)
+    let changed = api.change_alarm_kind(&named(kind)?, change).await?;
+    Ok((about, Tagged(changed)))
 }
 
 /// Have alarms of a kind raised as if nobody had changed that
@@ -142,8 +147,8 @@ pub(super) async fn reset_alarm_kind<A: Api>(
         request: None,
         precondition,
     };
-    let changed = api.change_alarm_kind(&named(kind)?, change).await?;
-    Ok((about, Tagged(changed)))
+    let kind = named(kind)?;
+    api.change_alarm_kind(&kind, change).await.map(Tagged)
 }
 
 /// Those who are told of alarms

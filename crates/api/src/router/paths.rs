@@ -8,8 +8,9 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use super::answers::{OfNode, OfOne};
+use super::page::{Chosen, PageQuery, chosen, page};
 use super::{asked, named};
-use crate::documents::{LocalSessionQuery, LocalSessions, Reservations, SessionList};
+use crate::documents::{LocalSessionQuery, LocalSessions, PathSession, Reservations, SessionList};
 use crate::{Api, Problem};
 
 pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
@@ -22,11 +23,11 @@ pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
 
 /// The sessions that are paths to a volume
 ///
-/// All nodes are asked; those that do not answer are named.
+/// All nodes are asked; those that do not answer are named. Here a prefix is one of initiators.
 #[utoipa::path(
     get,
     path = "/api/v1/volumes/{name}/sessions",
-    params(("name" = String, Path, description = "The volume's name")),
+    params(("name" = String, Path, description = "The volume's name"), PageQuery),
     responses(
         (status = 200, body = SessionList),
         OfOne,
@@ -35,17 +36,20 @@ pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
 pub(super) async fn volume_sessions<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<SessionList>, Problem> {
-    api.volume_sessions(&named(name)?).await.map(Json)
+    let (name, query) = (named(name)?, chosen(query)?);
+    let all = api.volume_sessions(&name).await?;
+    Ok(Json(piece(all, &query, |it| &it.initiator)))
 }
 
 /// The sessions of an initiator, as paths to volumes
 ///
-/// It need not be on record. All nodes are asked; those that do not answer are named.
+/// It need not be on record. All nodes are asked; those that do not answer are named. Here a prefix is one of volumes.
 #[utoipa::path(
     get,
     path = "/api/v1/initiators/{name}/sessions",
-    params(("name" = String, Path, description = "The initiator's iSCSI name")),
+    params(("name" = String, Path, description = "The initiator's iSCSI name"), PageQuery),
     responses(
         (status = 200, body = SessionList),
         OfOne,
@@ -54,8 +58,21 @@ pub(super) async fn volume_sessions<A: Api>(
 pub(super) async fn initiator_sessions<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<SessionList>, Problem> {
-    api.initiator_sessions(&named(name)?).await.map(Json)
+    let (name, query) = (named(name)?, chosen(query)?);
+    let all = api.initiator_sessions(&name).await?;
+    Ok(Json(piece(all, &query, |it| &it.volume)))
+}
+
+/// A piece of a listing of sessions.
+fn piece(all: SessionList, query: &Chosen, name: impl Fn(&PathSession) -> &str) -> SessionList {
+    let (sessions, next) = page(all.sessions, query, name, PathSession::place);
+    SessionList {
+        sessions,
+        next,
+        ..all
+    }
 }
 
 /// The sessions with the node behind this interface

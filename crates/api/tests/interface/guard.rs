@@ -13,7 +13,6 @@ use holdfast_api::{
 };
 use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
 use holdfast_model::ClusterId;
-use serde_json::Value;
 
 use super::*;
 
