@@ -58,6 +58,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         description = "The REST interface of a Holdfast cluster"
     ),
     paths(
+        document,
         status,
         explain,
         nodes::nodes,
@@ -238,6 +239,14 @@ fn upkeep<A: Api>() -> Router<Arc<A>> {
         .route("/local/support", get(support::local_support::<A>))
 }
 
+/// This document
+///
+/// Whoever asks need not show who he is.
+#[utoipa::path(get, path = "/api/v1/openapi.json", params(IfNoneMatch), responses(
+    (status = 200, description = "An OpenAPI 3.1 document", body = Object, content_type = "application/json", headers(("ETag" = String, description = "Names it, for `If-None-Match`"))),
+    (status = 304, description = "It has this tag still"),
+    OfQuery,
+))]
 async fn document(precondition: Precondition) -> Response {
     /// It is the same as long as the process runs.
     static MADE: LazyLock<(EntityTag, String)> = LazyLock::new(|| {

@@ -180,8 +180,6 @@ mod tests {
                 there.insert((method.to_uppercase(), path.clone()));
             }
         }
-        // It describes itself nowhere.
-        there.insert(("GET".to_owned(), "/api/v1/openapi.json".to_owned()));
         let rows = TABLE.iter().map(|row| (row.0.to_owned(), row.1.to_owned()));
         let rows: Vec<_> = rows.collect();
         assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len());
