@@ -68,7 +68,7 @@ impl Ending {
             }
             ensure!(
                 Instant::now() < deadline,
-                "{name} takes more than {} s",
+                "{name} takes more than the {} s that it has",
                 time_max.as_secs()
             );
             sleep(Duration::from_millis(100));
