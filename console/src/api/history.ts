@@ -1,25 +1,42 @@
 import { ask, client, Problem } from './client';
-import type { History } from './types';
+import type { DeviceTier, History } from './types';
 
 /** Whose history. */
 export type Subject =
   | { of: 'cluster' }
+  | { of: 'tier'; tier: DeviceTier }
   | { of: 'volume'; name: string }
-  | { of: 'node'; name: string };
+  | { of: 'initiator'; volume: string; initiator: string }
+  | { of: 'node'; name: string }
+  | { of: 'device'; node: string; device: number };
 
-function read(subject: Subject, seconds: number, signal: AbortSignal): Promise<History> {
-  const until = Date.now();
-  const query = { from_ms: until - seconds * 1000, until_ms: until };
+type Query = { from_ms: number; until_ms: number };
+
+function read(subject: Subject, query: Query, signal: AbortSignal): Promise<History> {
   switch (subject.of) {
     case 'cluster':
       return ask(client.GET('/api/v1/history', { params: { query }, signal }));
+    case 'tier': {
+      const params = { path: { tier: subject.tier }, query };
+      return ask(client.GET('/api/v1/tiers/{tier}/history', { params, signal }));
+    }
     case 'volume': {
       const params = { path: { name: subject.name }, query };
       return ask(client.GET('/api/v1/volumes/{name}/history', { params, signal }));
     }
+    case 'initiator': {
+      const path = { name: subject.volume, initiator: subject.initiator };
+      const route = '/api/v1/volumes/{name}/initiators/{initiator}/history';
+      return ask(client.GET(route, { params: { path, query }, signal }));
+    }
     case 'node': {
       const params = { path: { name: subject.name }, query };
       return ask(client.GET('/api/v1/nodes/{name}/history', { params, signal }));
+    }
+    case 'device': {
+      const path = { name: subject.node, device: subject.device };
+      const route = '/api/v1/nodes/{name}/devices/{device}/history';
+      return ask(client.GET(route, { params: { path, query }, signal }));
     }
   }
 }
@@ -30,8 +47,10 @@ export async function readHistory(
   seconds: number,
   signal: AbortSignal,
 ): Promise<History | null> {
+  const until = Date.now();
+  const query = { from_ms: until - seconds * 1000, until_ms: until };
   try {
-    return await read(subject, seconds, signal);
+    return await read(subject, query, signal);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;
     throw error;

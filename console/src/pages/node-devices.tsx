@@ -1,11 +1,12 @@
-import { Radio, TextInput } from '@mantine/core';
-import { IconPlus } from '@tabler/icons-react';
+import { Button, Radio, TextInput } from '@mantine/core';
+import { IconChartLine, IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { devicesQuery, useChange } from '../api/queries';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, Explained, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
+import { HistoryCharts } from '../parts/chart';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { RoleButton } from '../parts/role';
@@ -60,6 +61,7 @@ export function DevicesPanel({ name, answers }: { name: string; answers: boolean
               {devices.map((device) => (
                 <DeviceLine
                   key={device.number}
+                  node={name}
                   device={device}
                   order={(kind) => order(kind, device)}
                 />
@@ -102,7 +104,10 @@ function orders(device: Device): { kind: Kind; label: string }[] {
   }
 }
 
-export function DeviceLine({ device, order }: { device: Device; order: (kind: Kind) => void }) {
+type LineProps = { node: string; device: Device; order: (kind: Kind) => void };
+
+export function DeviceLine({ node, device, order }: LineProps) {
+  const [charts, setCharts] = useState(false);
   const part = device.bytes > 0 ? device.used_bytes / device.bytes : 0;
   const label = device.path || `device ${device.number}`;
   return (
@@ -128,6 +133,16 @@ export function DeviceLine({ device, order }: { device: Device; order: (kind: Ki
           </Explained>
         ) : null}
         <span className="device-orders">
+          <Button
+            variant="subtle"
+            size="compact-xs"
+            leftSection={<IconChartLine size={13} />}
+            aria-label={`Charts of ${label}`}
+            aria-expanded={charts}
+            onClick={() => setCharts(!charts)}
+          >
+            Charts
+          </Button>
           {orders(device).map(({ kind, label: word }) => (
             <RoleButton
               takes="operator"
@@ -159,6 +174,13 @@ export function DeviceLine({ device, order }: { device: Device; order: (kind: Ki
           {percent(device.used_bytes, device.bytes)} of {bytes(device.bytes)}
         </Explained>
       </div>
+      {charts ? (
+        <HistoryCharts
+          within
+          title={`Charts of ${label}`}
+          subject={{ of: 'device', node, device: device.number }}
+        />
+      ) : null}
     </li>
   );
 }

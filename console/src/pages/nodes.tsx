@@ -1,13 +1,16 @@
+import { SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { nodesQuery } from '../api/queries';
-import type { Node } from '../api/types';
+import { useState } from 'react';
+import { clusterQuery, nodesQuery } from '../api/queries';
+import type { DeviceTier, Node } from '../api/types';
 import { Empty, Explained, PageHead, Panel, Shown, Standing } from '../parts/basic';
+import { HistoryCharts } from '../parts/chart';
 import { Left } from '../parts/left';
 import { NodeMap } from '../parts/nodemap';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { bytes, bytesPerSecond, count } from '../text/units';
-import { nodeState } from '../text/words';
+import { nodeState, TIERS } from '../text/words';
 
 const COLUMNS: Column<Node>[] = [
   {
@@ -141,9 +144,35 @@ export function NodesPage() {
                 }
               />
             </div>
+            <TierCharts />
           </>
         )}
       </Shown>
     </>
+  );
+}
+
+/** What all devices of a class do, on all nodes. */
+function TierCharts() {
+  const tiers = useQuery(clusterQuery).data?.status.tiers ?? [];
+  const [chosen, setChosen] = useState<DeviceTier | null>(null);
+  const tier = tiers.find((one) => one.tier === chosen)?.tier ?? tiers[0]?.tier;
+  if (tier === undefined) return null;
+  return (
+    <HistoryCharts
+      title={`Devices of tier ${TIERS[tier]}`}
+      subject={{ of: 'tier', tier }}
+      tools={
+        tiers.length > 1 ? (
+          <SegmentedControl
+            size="xs"
+            aria-label="Tier"
+            data={tiers.map((one) => ({ value: one.tier, label: TIERS[one.tier] }))}
+            value={tier}
+            onChange={(to) => setChosen(to as DeviceTier)}
+          />
+        ) : null
+      }
+    />
   );
 }

@@ -3,12 +3,13 @@ import { clusterQuery, historyQuery, nodesQuery, raisedQuery } from '../api/quer
 import type { Explanation, Flow, HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
-import { HistoryCharts, present } from '../parts/chart';
+import { HistoryCharts } from '../parts/chart';
 import { useSteady } from '../parts/left';
 import { NodeStrip } from '../parts/nodemap';
 import { Prose } from '../parts/prose';
 import { useTitle } from '../router';
 import { untold } from '../text/attention';
+import { present } from '../text/series';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
 import {
   healthSentence,
@@ -55,7 +56,7 @@ export function OverviewPage() {
               </Panel>
             </div>
           </div>
-          <HistoryCharts subject={CLUSTER} />
+          <HistoryCharts subject={CLUSTER} brief />
         </>
       )}
     </Shown>

@@ -1,7 +1,10 @@
+import { NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { reservationsQuery, volumeSessionsQuery } from '../api/queries';
+import { useState } from 'react';
+import { reservationsQuery, volumeQuery, volumeSessionsQuery } from '../api/queries';
 import type { RegisteredKey, Reservations } from '../api/types';
 import { Empty, Explained, Panel, Shown, Sign } from '../parts/basic';
+import { HistoryCharts } from '../parts/chart';
 import { PathTable } from '../parts/paths';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link } from '../router';
@@ -34,12 +37,41 @@ export function VolumePaths({ name }: { name: string }) {
           )}
         </Shown>
       </Panel>
+      <InitiatorCharts volume={name} />
       <Panel title="Reservations" flush>
         <Shown query={reservations} what="the reservations">
           {(reservations) => <Reserved reservations={reservations} />}
         </Shown>
       </Panel>
     </>
+  );
+}
+
+/** What one host does with the volume: one that is logged in, or that it is for. */
+function InitiatorCharts({ volume }: { volume: string }) {
+  const { data: paths } = useQuery(volumeSessionsQuery(volume));
+  const access = useQuery(volumeQuery(volume)).data?.access;
+  const [chosen, setChosen] = useState<string | null>(null);
+  const names = new Set(paths?.sessions.map(({ initiator }) => initiator).sort());
+  for (const name of access?.initiators ?? []) names.add(name);
+  // One that was chosen, and has logged out, is still looked at.
+  if (chosen !== null) names.add(chosen);
+  const initiator = chosen ?? [...names][0];
+  if (initiator === undefined) return null;
+  return (
+    <HistoryCharts
+      title="Load of one host"
+      subject={{ of: 'initiator', volume, initiator }}
+      tools={
+        <NativeSelect
+          size="xs"
+          aria-label="Initiator"
+          data={[...names]}
+          value={initiator}
+          onChange={(event) => setChosen(event.currentTarget.value)}
+        />
+      }
+    />
   );
 }
 

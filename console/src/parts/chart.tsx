@@ -1,23 +1,23 @@
 import 'uplot/dist/uPlot.min.css';
-import { SegmentedControl, useComputedColorScheme } from '@mantine/core';
+import { Button, SegmentedControl, useComputedColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
 import type { Subject } from '../api/history';
 import { historyQuery } from '../api/queries';
-import type { History, HistoryPoint } from '../api/types';
-import { bytesPerSecond, count, latency, moment } from '../text/units';
-import { Empty, Failure, Panel, Waiting } from './basic';
+import type { History } from '../api/types';
+import {
+  columns,
+  type Kind,
+  kinds,
+  PERCENTILES,
+  type Percentile,
+  type Whose,
+} from '../text/series';
+import { moment } from '../text/units';
+import { Empty, Explained, Failure, Panel, Waiting } from './basic';
 
 const HEIGHT = 150;
-
-/** Steps of an axis in bytes: powers of two, so that its labels are whole. */
-const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
-
-/** Steps of an axis in microseconds: whole ones, for no length is told more exactly. */
-const LATENCY_STEPS = Array.from({ length: 9 }, (_, power) =>
-  [1, 2, 5].map((digit) => digit * 10 ** power),
-).flat();
 
 /** Spans that can be looked at: nodes keep seconds for an hour, 10 s for a day, 5 min for 30 days. */
 const SPANS = [
@@ -28,73 +28,47 @@ const SPANS = [
   { value: '2592000', label: '30 d' },
 ];
 
-type Line = {
-  name: string;
-  color: 'reads' | 'writes';
-  dashed?: boolean;
-  of: (point: HistoryPoint) => number | null;
+/** Charts that are drawn at once where there is more than them to look at. */
+const BRIEF = 3;
+
+type Props = {
+  subject: Subject;
+  title?: string;
+  /** The first ones only, until more are asked for. */
+  brief?: boolean;
+  /** Among the time spans, what else can be chosen. */
+  tools?: ReactNode;
+  /** In a panel of its own, unless it is within one. */
+  within?: boolean;
 };
 
-type Kind = {
-  title: string;
-  tip: string;
-  unit: (value: number) => string;
-  lines: Line[];
-  steps?: number[];
-};
-
-const KINDS: Kind[] = [
-  {
-    title: 'IOPS',
-    tip: 'Commands of hosts that were done in a second.',
-    unit: count,
-    lines: [
-      { name: 'reads', color: 'reads', of: (point) => point.reads.per_second },
-      { name: 'writes', color: 'writes', of: (point) => point.writes.per_second },
-    ],
-  },
-  {
-    title: 'Throughput',
-    tip: 'Bytes that hosts read and wrote in a second.',
-    unit: bytesPerSecond,
-    steps: BYTE_STEPS,
-    lines: [
-      { name: 'reads', color: 'reads', of: (point) => point.reads.bytes_per_second },
-      { name: 'writes', color: 'writes', of: (point) => point.writes.bytes_per_second },
-    ],
-  },
-  {
-    title: 'Latency, p99',
-    tip: 'Of a hundred commands ninety-nine took no longer, from their arrival at a portal to their answer.',
-    unit: latency,
-    steps: LATENCY_STEPS,
-    lines: [
-      { name: 'reads', color: 'reads', of: (point) => point.reads.latency?.p99_us ?? null },
-      { name: 'writes', color: 'writes', of: (point) => point.writes.latency?.p99_us ?? null },
-    ],
-  },
-];
-
-/** Charts of what hosts do with something. */
-export function HistoryCharts({ subject }: { subject: Subject }) {
+/** Charts of what is done with something, and of what it holds. */
+export function HistoryCharts({ subject, title = 'Load', brief = false, tools, within }: Props) {
   const [seconds, setSeconds] = useState('300');
+  const [all, setAll] = useState(!brief);
   const query = useQuery(historyQuery(subject, Number(seconds)));
   const { data, error } = query;
-  return (
-    <Panel
-      title="Load"
-      aside={
-        data ? (
-          <SegmentedControl
-            size="xs"
-            aria-label="Time span"
-            data={SPANS}
-            value={seconds}
-            onChange={setSeconds}
-          />
-        ) : null
-      }
-    >
+  const choice = (
+    <>
+      {tools}
+      {brief && data ? (
+        <Button variant="default" size="compact-xs" onClick={() => setAll(!all)}>
+          {all ? 'Fewer charts' : 'More charts'}
+        </Button>
+      ) : null}
+      {data ? (
+        <SegmentedControl
+          size="xs"
+          aria-label="Time span"
+          data={SPANS}
+          value={seconds}
+          onChange={setSeconds}
+        />
+      ) : null}
+    </>
+  );
+  const shown = (
+    <>
       {data === undefined ? (
         error ? (
           <Failure error={error} />
@@ -107,12 +81,28 @@ export function HistoryCharts({ subject }: { subject: Subject }) {
           It keeps none. Another node may be of a newer version.
         </Empty>
       ) : null}
-      {data ? <Charts history={data} seconds={Number(seconds)} /> : null}
+      {data ? (
+        <Charts whose={subject.of} history={data} seconds={Number(seconds)} all={all} />
+      ) : null}
+    </>
+  );
+  return within ? (
+    <section className="charts-within" aria-label={title}>
+      <div className="charts-choice">{choice}</div>
+      {shown}
+    </section>
+  ) : (
+    <Panel title={title} aside={choice}>
+      {shown}
     </Panel>
   );
 }
 
-function Charts({ history, seconds }: { history: History; seconds: number }) {
+type ChartsProps = { whose: Whose; history: History; seconds: number; all: boolean };
+
+function Charts({ whose, history, seconds, all }: ChartsProps) {
+  const [percentile, setPercentile] = useState<Percentile>('p99_us');
+  const drawn = useMemo(() => kinds(whose, percentile), [whose, percentile]);
   return (
     <>
       {history.silent.length > 0 ? (
@@ -121,33 +111,32 @@ function Charts({ history, seconds }: { history: History; seconds: number }) {
         </p>
       ) : null}
       <div className="charts">
-        {KINDS.map((kind) => (
-          <Chart key={kind.title} kind={kind} history={history} seconds={seconds} />
+        {(all ? drawn : drawn.slice(0, BRIEF)).map((kind) => (
+          <Chart key={kind.title} kind={kind} history={history} seconds={seconds}>
+            {kind.isLatency ? (
+              <select
+                className="chart-choice"
+                aria-label="Which latency"
+                value={percentile}
+                onChange={(event) => setPercentile(event.currentTarget.value as Percentile)}
+              >
+                {PERCENTILES.map(({ value, label }) => (
+                  <option key={value} value={value}>
+                    {label}
+                  </option>
+                ))}
+              </select>
+            ) : null}
+          </Chart>
         ))}
       </div>
     </>
   );
 }
 
-/** The points as columns, with gaps where nothing was measured. */
-export function columns(history: History, lines: Pick<Line, 'of'>[]): uPlot.AlignedData {
-  const times: number[] = [];
-  const values: (number | null)[][] = lines.map(() => []);
-  let last: number | null = null;
-  for (const point of history.points) {
-    // A gap is longer than a step; of clocks a little is forgiven.
-    if (last !== null && point.at_ms - last > history.step_seconds * 1500) {
-      times.push((last + history.step_seconds * 1000) / 1000);
-      for (const column of values) column.push(null);
-    }
-    last = point.at_ms;
-    times.push(point.at_ms / 1000);
-    for (const [index, line] of lines.entries()) values[index]?.push(line.of(point));
-  }
-  return [times, ...values];
-}
+type ChartProps = { kind: Kind; history: History; seconds: number; children?: ReactNode };
 
-function Chart({ kind, history, seconds }: { kind: Kind; history: History; seconds: number }) {
+function Chart({ kind, history, seconds, children }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const scheme = useComputedColorScheme('light');
@@ -186,9 +175,10 @@ function Chart({ kind, history, seconds }: { kind: Kind; history: History; secon
   return (
     <figure className="chart">
       <figcaption>
-        <span className="chart-title" title={kind.tip}>
+        <Explained tip={kind.tip} className="chart-title">
           {kind.title}
-        </span>
+        </Explained>
+        {children}
         {kind.lines.map((line, index) => {
           const value = at === null ? lastOf(data[index + 1]) : data[index + 1]?.[shown];
           return (
@@ -237,7 +227,7 @@ function options(
     },
     scales: {
       x: { time: true, range: () => [until() - seconds, until()] },
-      y: { range: (_self, _low, high) => [0, Math.max(high ?? 0, 1) * 1.08] },
+      y: { range: (_self, _low, high) => [0, Math.max((high ?? 0) * 1.08, kind.least ?? 1.08)] },
     },
     axes: [
       {
@@ -277,11 +267,4 @@ function tick(at: number, seconds: number): string {
   if (seconds > 2 * 86_400) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
   return seconds > 900 ? minutes : `${minutes}:${two(date.getSeconds())}`;
-}
-
-/** The newest step of a history, if it is new enough to be called the present. */
-export function present(history: History | null | undefined): HistoryPoint | null {
-  const last = history?.points.at(-1);
-  if (!history || !last) return null;
-  return history.until_ms - last.at_ms <= history.step_seconds * 1000 + 5_000 ? last : null;
 }

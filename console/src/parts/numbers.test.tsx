@@ -67,7 +67,7 @@ test('every number of a node, in the map and in the list, explains itself', () =
 });
 
 test('every number of a device explains itself, as what it is at present', () => {
-  expect(unexplained(<DeviceLine device={DEVICE} order={() => {}} />)).toEqual([]);
+  expect(unexplained(<DeviceLine node="alpha" device={DEVICE} order={() => {}} />)).toEqual([]);
   screen.getByText('3 bad blocks');
   expect(fillTip(DEVICE)).toMatch(/^Pages take 250.B of the 1000.B/);
   expect(fillTip({ ...DEVICE, state: 'draining' })).toMatch(/on it still/);

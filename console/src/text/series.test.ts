@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import type { Flow, History } from '../api/types';
+import { columns, kinds, PERCENTILES, present, type Whose } from './series';
+
+const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
+
+function history(times: number[], until = 10_000): History {
+  const points = times.map((at_ms) => ({
+    at_ms,
+    reads: { ...idle, per_second: at_ms },
+    writes: idle,
+    others: idle,
+    queue_depth: 0,
+  }));
+  return { from_ms: 0, until_ms: until, step_seconds: 1, silent: [], points };
+}
+
+const reads = [{ of: (point: History['points'][number]) => point.reads.per_second }];
+
+test('steps that are left out are gaps, not lines across', () => {
+  const [times, values] = columns(history([1000, 2000, 5000]), reads);
+  expect(times).toEqual([1, 2, 3, 5]);
+  expect(values).toEqual([1000, 2000, null, 5000]);
+});
+
+test('what is long ago is not the present', () => {
+  expect(present(history([1000, 9000]))?.at_ms).toBe(9000);
+  expect(present(history([1000]))).toBeNull();
+  expect(present(history([]))).toBeNull();
+  expect(present(null)).toBeNull();
+});
+
+/** A flow in which no number is twice. */
+function flow(from: number): Flow {
+  const latency = { mean_us: from, p50_us: from + 1, p99_us: from + 2, p999_us: from + 3 };
+  return {
+    per_second: from + 5,
+    bytes_per_second: from + 6,
+    latency: { ...latency, max_us: from + 4 },
+  };
+}
+
+const measured: History['points'][number] = {
+  at_ms: 0,
+  reads: flow(100),
+  writes: flow(200),
+  others: flow(300),
+  queue_depth: 1,
+  fill: { used_bytes: 25, bytes: 100 },
+  node: {
+    sessions: 2,
+    cache_hits_per_second: 3,
+    cache_misses_per_second: 4,
+    journal_used: 0.5,
+    journal_used_max: 0.75,
+    synced_bytes_per_second: 5,
+  },
+};
+
+const drawn = (whose: Whose) =>
+  new Set(
+    PERCENTILES.flatMap(({ value }) => kinds(whose, value)).flatMap(({ lines }) =>
+      lines.map((line) => line.of(measured)),
+    ),
+  );
+
+test('whatever is measured is drawn', () => {
+  const flows = [0, 1, 2, 3, 4, 5].flatMap((at) => [100 + at, 200 + at, 300 + at]);
+  const moved = [106, 206];
+  for (const whose of ['cluster', 'node'] as const) {
+    expect([...flows, ...moved, 1, 2, 3, 4, 5, 0.5, 0.75, 0.25].filter(miss(whose))).toEqual([]);
+  }
+  for (const whose of ['device', 'tier'] as const) {
+    expect([...flows, ...moved, 1, 0.25].filter(miss(whose))).toEqual([]);
+  }
+  for (const whose of ['volume', 'initiator'] as const) {
+    expect([...flows, ...moved, 1].filter(miss(whose))).toEqual([]);
+  }
+});
+
+function miss(whose: Whose) {
+  const there = drawn(whose);
+  return (value: number) => !there.has(value);
+}
+
+test('what has no medium, and no room of its own, has no chart of it', () => {
+  expect(kinds('volume', 'p99_us').map(({ title }) => title)).not.toContain('Fill');
+  expect(kinds('device', 'p99_us').map(({ title }) => title)).not.toContain('Cache');
+});

@@ -1,0 +1,210 @@
+import type { Flow, History, HistoryPoint } from '../api/types';
+import { bytes, bytesPerSecond, count, latency, percent } from './units';
+
+/** What is drawn of a performance history: a table of charts, each with its lines, and which of them are drawn of what. */
+
+/** What a history can be of. */
+export type Whose = 'cluster' | 'node' | 'volume' | 'initiator' | 'device' | 'tier';
+
+export type Line = {
+  name: string;
+  color: 'first' | 'second' | 'third';
+  of: (point: HistoryPoint) => number | null;
+};
+
+export type Kind = {
+  title: string;
+  tip: string;
+  unit: (value: number) => string;
+  lines: Line[];
+  /** Distances of the lines of its grid, where those of ten would have crooked labels. */
+  steps?: number[];
+  /** What the scale reaches at least. */
+  least?: number;
+  /** Which percentile it is of can be chosen. */
+  isLatency?: boolean;
+};
+
+/** Steps of an axis in bytes: powers of two, so that its labels are whole. */
+const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
+/** Steps of an axis in microseconds: whole ones, for no length is told more exactly. */
+const LATENCY_STEPS = Array.from({ length: 9 }, (_, power) =>
+  [1, 2, 5].map((digit) => digit * 10 ** power),
+).flat();
+
+/** What can be told of how long commands took. */
+export type Percentile = keyof NonNullable<Flow['latency']>;
+
+export const PERCENTILES: { value: Percentile; label: string; tip: string }[] = [
+  { value: 'mean_us', label: 'mean', tip: 'The mean.' },
+  { value: 'p50_us', label: 'median', tip: 'Half of them took no longer.' },
+  { value: 'p99_us', label: 'p99', tip: 'Of a hundred, ninety-nine took no longer.' },
+  { value: 'p999_us', label: 'p99.9', tip: 'Of a thousand, 999 took no longer.' },
+  { value: 'max_us', label: 'max', tip: 'None took longer.' },
+];
+
+const perSecond = (value: number) => `${count(value)}/s`;
+const fraction = (value: number) => percent(value, 1);
+const size = ({ per_second, bytes_per_second }: Flow) =>
+  per_second > 0 ? bytes_per_second / per_second : null;
+
+/** Reads, writes, and what else there is, of one quantity. */
+function flows(of: (flow: Flow) => number | null, others?: string): Line[] {
+  return [
+    { name: 'reads', color: 'first', of: (point) => of(point.reads) },
+    { name: 'writes', color: 'second', of: (point) => of(point.writes) },
+    ...(others
+      ? [{ name: others, color: 'third' as const, of: (point: HistoryPoint) => of(point.others) }]
+      : []),
+  ];
+}
+
+/** Charts of what is asked of something: hosts' commands, or operations of devices. */
+function load(isDevice: boolean, percentile: Percentile): Kind[] {
+  const what = isDevice ? 'Operations of the medium' : 'Commands of hosts';
+  const others = isDevice ? 'flushes' : 'others';
+  const also = isDevice
+    ? 'Beside reads and writes, flushes and discards.'
+    : 'Others are UNMAP, VERIFY, SYNCHRONIZE CACHE and their kin.';
+  const told = PERCENTILES.find(({ value }) => value === percentile);
+  const span = isDevice ? 'From its start until its end.' : 'From its arrival until its answer.';
+  return [
+    {
+      title: 'IOPS',
+      tip: `${what} that were done in a second. ${also}`,
+      unit: count,
+      lines: flows((flow) => flow.per_second, others),
+    },
+    {
+      title: 'Throughput',
+      tip: 'Bytes that were read and written in a second.',
+      unit: bytesPerSecond,
+      steps: BYTE_STEPS,
+      lines: flows((flow) => flow.bytes_per_second),
+    },
+    {
+      title: 'Latency',
+      tip: `How long ${isDevice ? 'operations' : 'commands'} took. ${told?.tip ?? ''} ${span}`,
+      unit: latency,
+      steps: LATENCY_STEPS,
+      lines: flows((flow) => flow.latency?.[percentile] ?? null, others),
+      isLatency: true,
+    },
+    {
+      title: 'Queue depth',
+      tip: `${what} that were under way at a time, as a mean.`,
+      unit: count,
+      lines: [{ name: 'under way', color: 'first', of: (point) => point.queue_depth }],
+    },
+    {
+      title: isDevice ? 'Size of an operation' : 'Size of a command',
+      tip: 'Bytes that each moved, as a mean: what was moved in a second, by how many there were.',
+      unit: bytes,
+      steps: BYTE_STEPS,
+      lines: flows(size),
+    },
+  ];
+}
+
+const FILL: Kind = {
+  title: 'Fill',
+  tip: 'Pages that were taken, as a part of the room that there was.',
+  unit: fraction,
+  least: 1,
+  lines: [
+    {
+      name: 'used',
+      color: 'first',
+      of: ({ fill }) => (fill && fill.bytes > 0 ? fill.used_bytes / fill.bytes : null),
+    },
+  ],
+};
+
+/** What only nodes are measured in. */
+function inside(isCluster: boolean): Kind[] {
+  return [
+    {
+      title: 'Sessions',
+      tip: 'Sessions of initiators, as a mean.',
+      unit: count,
+      lines: [{ name: 'sessions', color: 'first', of: ({ node }) => node?.sessions ?? null }],
+    },
+    {
+      title: 'Sync',
+      tip: 'Bytes that were copied in a second to replicas that are being brought up to date.',
+      unit: bytesPerSecond,
+      steps: BYTE_STEPS,
+      lines: [
+        { name: 'copied', color: 'first', of: ({ node }) => node?.synced_bytes_per_second ?? null },
+      ],
+    },
+    {
+      title: 'Cache',
+      tip: 'Blocks of 4 KiB that reads asked for in a second: hits were in memory, misses were not.',
+      unit: perSecond,
+      lines: [
+        { name: 'hits', color: 'first', of: ({ node }) => node?.cache_hits_per_second ?? null },
+        {
+          name: 'misses',
+          color: 'second',
+          of: ({ node }) => node?.cache_misses_per_second ?? null,
+        },
+      ],
+    },
+    {
+      title: 'Journal',
+      tip: `How full the journal was${isCluster ? ', of the node where it was fullest' : ''}: as a mean, and at most. Writes wait when it is full.`,
+      unit: fraction,
+      least: 1,
+      lines: [
+        { name: 'mean', color: 'first', of: ({ node }) => node?.journal_used ?? null },
+        { name: 'most', color: 'second', of: ({ node }) => node?.journal_used_max ?? null },
+      ],
+    },
+  ];
+}
+
+/** The charts of a history; the first three are those that one looks at first. */
+export function kinds(whose: Whose, percentile: Percentile): Kind[] {
+  switch (whose) {
+    case 'volume':
+    case 'initiator':
+      return load(false, percentile);
+    case 'device':
+    case 'tier':
+      return [...load(true, percentile), FILL];
+    case 'cluster':
+    case 'node':
+      // A mean size of what all volumes are asked for together tells nothing.
+      return [...load(false, percentile).slice(0, -1), ...inside(whose === 'cluster'), FILL];
+  }
+}
+
+/** The points as columns (seconds, then a column for each line), with gaps where nothing was measured. */
+export function columns(
+  history: History,
+  lines: Pick<Line, 'of'>[],
+): [number[], ...(number | null)[][]] {
+  const times: number[] = [];
+  const values: (number | null)[][] = lines.map(() => []);
+  let last: number | null = null;
+  for (const point of history.points) {
+    // A gap is longer than a step; of clocks a little is forgiven.
+    if (last !== null && point.at_ms - last > history.step_seconds * 1500) {
+      times.push((last + history.step_seconds * 1000) / 1000);
+      for (const column of values) column.push(null);
+    }
+    last = point.at_ms;
+    times.push(point.at_ms / 1000);
+    for (const [index, line] of lines.entries()) values[index]?.push(line.of(point));
+  }
+  return [times, ...values];
+}
+
+/** The newest step of a history, if it is new enough to be called the present. */
+export function present(history: History | null | undefined): HistoryPoint | null {
+  const last = history?.points.at(-1);
+  if (!history || !last) return null;
+  return history.until_ms - last.at_ms <= history.step_seconds * 1000 + 5_000 ? last : null;
+}
