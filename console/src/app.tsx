@@ -7,6 +7,7 @@ import {
   IconHelp,
   IconHistory,
   IconHourglass,
+  IconListCheck,
   IconMoon,
   IconServer2,
   IconSettings,
@@ -27,6 +28,7 @@ import { NodesPage } from './pages/nodes';
 import { OverviewPage } from './pages/overview';
 import { SettingsPage } from './pages/settings';
 import { StallsPage } from './pages/stalls';
+import { TasksPage } from './pages/tasks';
 import { UsersPage } from './pages/users';
 import { VolumePage } from './pages/volume';
 import { VolumesPage } from './pages/volumes';
@@ -52,6 +54,7 @@ const PLACES: {
   { to: '/volumes', name: 'Volumes', Icon: IconDatabase },
   { to: '/nodes', name: 'Nodes', Icon: IconServer2 },
   { to: '/hosts', name: 'Hosts', Icon: IconDevicesPc },
+  { to: '/tasks', name: 'Tasks', Icon: IconListCheck },
   { to: '/alarms', name: 'Alarms', Icon: IconBell },
   { to: '/stalls', name: 'Stalls', Icon: IconHourglass },
   { to: '/settings', name: 'Settings', Icon: IconSettings },
@@ -136,6 +139,8 @@ function View({ path }: { path: string }) {
       return name === undefined ? <NodesPage /> : <NodePage name={name} />;
     case 'hosts':
       return name === undefined ? <HostsPage /> : <HostPage name={name} />;
+    case 'tasks':
+      return <TasksPage />;
     case 'alarms':
       return <AlarmsPage />;
     case 'stalls':

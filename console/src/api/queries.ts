@@ -231,6 +231,14 @@ export const stallsQuery = (volume: string | null, since: number | null) =>
     refetchInterval: 2 * LIVE_MS,
   });
 
+/** Long work under way. */
+export const tasksQuery = queryOptions({
+  queryKey: ['tasks'],
+  queryFn: ({ signal }) => ask(client.GET('/api/v1/tasks', { signal })),
+  // A node that comes back may have a thousand copies to be brought.
+  refetchInterval: (query) => ((query.state.data?.tasks.length ?? 0) > 200 ? SLOW_MS : LIVE_MS),
+});
+
 /** A history of the last `seconds`, asked for as often as it can have become another. */
 export const historyQuery = (subject: Subject, seconds: number) =>
   queryOptions({

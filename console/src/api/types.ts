@@ -59,3 +59,5 @@ export type Receiver = Schemas['Receiver'];
 export type ReceiverPut = Schemas['ReceiverPut'];
 export type MailSecurity = Schemas['MailSecurity'];
 export type Event = Schemas['Event'];
+export type Task = Schemas['Task'];
+export type TaskKind = Schemas['TaskKind'];

@@ -7,6 +7,7 @@ import { HistoryCharts } from '../parts/chart';
 import { useSteady } from '../parts/left';
 import { NodeStrip } from '../parts/nodemap';
 import { Prose } from '../parts/prose';
+import { UnderWay } from '../parts/tasks';
 import { useTitle } from '../router';
 import { untold } from '../text/attention';
 import { present } from '../text/series';
@@ -31,22 +32,25 @@ export function OverviewPage() {
   const raised = useQuery(raisedQuery);
   const alarms = raised.data?.alarms;
   const untoldOf = (explanation: Explanation) => untold(alarms ?? [], explanation).length;
+  const calm = (status: Status, explanation: Explanation) =>
+    isCalm(explanation, status, untoldOf(explanation));
   return (
     <Shown query={cluster} what="how the cluster is">
       {({ status, explanation }) => (
         <>
           <Headline status={status} alarms={untoldOf(explanation)} />
-          <div
-            className={`columns ${isCalm(explanation, status, untoldOf(explanation)) ? 'columns-calm' : ''}`}
-          >
-            <Panel title="Needs attention">
-              <Attention
-                explanation={explanation}
-                status={status}
-                alarms={alarms}
-                unknown={raised.error}
-              />
-            </Panel>
+          <div className={`columns ${calm(status, explanation) ? 'columns-calm' : ''}`}>
+            <div className="columns-main">
+              <Panel title="Needs attention">
+                <Attention
+                  explanation={explanation}
+                  status={status}
+                  alarms={alarms}
+                  unknown={raised.error}
+                />
+              </Panel>
+              {calm(status, explanation) ? null : <UnderWay />}
+            </div>
             <div className="columns-side">
               <Capacity status={status} />
               <Panel title="Nodes">
@@ -56,6 +60,7 @@ export function OverviewPage() {
               </Panel>
             </div>
           </div>
+          {calm(status, explanation) ? <UnderWay /> : null}
           <HistoryCharts subject={CLUSTER} brief />
         </>
       )}

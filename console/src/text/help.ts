@@ -5,6 +5,7 @@ const CHAPTERS: Record<string, string> = {
   volumes: 'planning',
   nodes: 'day2',
   hosts: 'hosts',
+  tasks: 'day2',
   alarms: 'reference/alarms',
   stalls: 'troubleshooting',
   settings: 'reference/cli',
