@@ -10,7 +10,7 @@ export type Subject =
   | { of: 'node'; name: string }
   | { of: 'device'; node: string; device: number };
 
-type Query = { from_ms: number; until_ms: number };
+type Query = { from_ms: number; until_ms: number; step_seconds?: number };
 
 function read(subject: Subject, query: Query, signal: AbortSignal): Promise<History> {
   switch (subject.of) {
@@ -41,16 +41,17 @@ function read(subject: Subject, query: Query, signal: AbortSignal): Promise<Hist
   }
 }
 
-/** The history of the last `seconds`; null if there is nothing of that name. */
+/** The history of the last `seconds`, in steps of `step` seconds if that is said; null if there is nothing of that name. */
 export async function readHistory(
   subject: Subject,
   seconds: number,
   signal: AbortSignal,
+  step?: number,
 ): Promise<History | null> {
   const until = Date.now();
   const query = { from_ms: until - seconds * 1000, until_ms: until };
   try {
-    return await read(subject, query, signal);
+    return await read(subject, step ? { ...query, step_seconds: step } : query, signal);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;
     throw error;

@@ -85,8 +85,10 @@ export const nodeQuery = (name: string) =>
     placeholderData: undefined,
   });
 
+/** A node tells of its own devices: of one that is away there is what it said last, for as long as the page is open. */
 export const devicesQuery = (name: string, every: number = LIVE_MS) =>
   queryOptions({
+    gcTime: Number.POSITIVE_INFINITY,
     queryKey: ['devices', name],
     queryFn: ({ signal }) =>
       ask(client.GET('/api/v1/nodes/{name}/devices', { params: { path: { name } }, signal })),
@@ -248,6 +250,15 @@ export const historyQuery = (subject: Subject, seconds: number) =>
       if (query.state.data === null) return 30_000;
       return Math.min(60_000, Math.max(LIVE_MS, seconds));
     },
+  });
+
+/** What a device does at present: of the last ten seconds that have passed. */
+export const deviceWorkQuery = (node: string, device: number) =>
+  queryOptions({
+    queryKey: ['history', 'work', node, device],
+    queryFn: ({ signal }) => readHistory({ of: 'device', node, device }, 30, signal, 10),
+    refetchInterval: SLOW_MS,
+    placeholderData: undefined,
   });
 
 /** A change; whatever it touches is read again when it is done. */

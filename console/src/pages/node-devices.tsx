@@ -3,7 +3,7 @@ import { IconChartLine, IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { devicesQuery, useChange } from '../api/queries';
+import { devicesQuery, deviceWorkQuery, useChange } from '../api/queries';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, Explained, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { HistoryCharts } from '../parts/chart';
@@ -11,8 +11,9 @@ import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
-import { bytes, bytesPerSecond, percent, plural } from '../text/units';
-import { DEVICE_STATES, fillTip, TIERS } from '../text/words';
+import { present } from '../text/series';
+import { bytes, bytesPerSecond, count, latency, moment, percent, plural } from '../text/units';
+import { DEVICE_STATES, deviceWas, fillTip, LATENCY_TIP, TIERS } from '../text/words';
 
 type Kind = 'add' | 'drain' | 'resume' | 'remove' | 'replace';
 
@@ -25,11 +26,8 @@ export function DevicesPanel({ name, answers }: { name: string; answers: boolean
     setChosen(device);
     open(kind);
   };
-  if (!answers) {
-    return (
-      <Panel title="Devices">A node tells of its own devices, and this one does not answer.</Panel>
-    );
-  }
+  if (!answers)
+    return <DevicesBefore name={name} devices={query.data?.devices} at={query.dataUpdatedAt} />;
   return (
     <Panel
       title="Devices"
@@ -84,6 +82,27 @@ export function DevicesPanel({ name, answers }: { name: string; answers: boolean
   );
 }
 
+type BeforeProps = { name: string; devices: Device[] | undefined; at: number };
+
+/** The devices of a node that does not answer, as it told of them last. */
+function DevicesBefore({ name, devices, at }: BeforeProps) {
+  return (
+    <Panel title="Devices">
+      <p className="note">
+        A node tells of its own devices, and {name} does not answer.{' '}
+        {devices
+          ? `This is what it said at ${moment(at)}, and may be different now.`
+          : 'As long as it is away, nothing is known of them here.'}
+      </p>
+      <ul className="devices devices-before">
+        {devices?.map((device) => (
+          <DeviceLine key={device.number} node={name} device={device} order={null} />
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
 /** What may be ordered of a device as it stands. */
 function orders(device: Device): { kind: Kind; label: string }[] {
   const replace = { kind: 'replace', label: 'Replace' } as const;
@@ -104,7 +123,12 @@ function orders(device: Device): { kind: Kind; label: string }[] {
   }
 }
 
-type LineProps = { node: string; device: Device; order: (kind: Kind) => void };
+type LineProps = {
+  node: string;
+  device: Device;
+  /** Null of what was, and may not be. */
+  order: ((kind: Kind) => void) | null;
+};
 
 export function DeviceLine({ node, device, order }: LineProps) {
   const [charts, setCharts] = useState(false);
@@ -116,7 +140,7 @@ export function DeviceLine({ node, device, order }: LineProps) {
         <span className="mono device-path" title={device.path}>
           {label}
         </span>
-        <Standing {...DEVICE_STATES[device.state]} />
+        <Standing {...(order ? DEVICE_STATES[device.state] : deviceWas(device))} />
         <Tag tip="Its class.">{TIERS[device.tier]}</Tag>
         {device.journal ? (
           <Tag tip="The node's journal is on it: every write is there first.">journal</Tag>
@@ -132,30 +156,32 @@ export function DeviceLine({ node, device, order }: LineProps) {
             {plural(device.bad_blocks, 'bad block')}
           </Explained>
         ) : null}
-        <span className="device-orders">
-          <Button
-            variant="subtle"
-            size="compact-xs"
-            leftSection={<IconChartLine size={13} />}
-            aria-label={`Charts of ${label}`}
-            aria-expanded={charts}
-            onClick={() => setCharts(!charts)}
-          >
-            Charts
-          </Button>
-          {orders(device).map(({ kind, label: word }) => (
-            <RoleButton
-              takes="operator"
-              key={kind}
-              variant="default"
+        {order ? (
+          <span className="device-orders">
+            <Button
+              variant="subtle"
               size="compact-xs"
-              aria-label={`${word} ${label}`}
-              onClick={() => order(kind)}
+              leftSection={<IconChartLine size={13} />}
+              aria-label={`Charts of ${label}`}
+              aria-expanded={charts}
+              onClick={() => setCharts(!charts)}
             >
-              {word}
-            </RoleButton>
-          ))}
-        </span>
+              Charts
+            </Button>
+            {orders(device).map(({ kind, label: word }) => (
+              <RoleButton
+                takes="operator"
+                key={kind}
+                variant="default"
+                size="compact-xs"
+                aria-label={`${word} ${label}`}
+                onClick={() => order(kind)}
+              >
+                {word}
+              </RoleButton>
+            ))}
+          </span>
+        ) : null}
       </div>
       <Bar
         wide
@@ -174,6 +200,7 @@ export function DeviceLine({ node, device, order }: LineProps) {
           {percent(device.used_bytes, device.bytes)} of {bytes(device.bytes)}
         </Explained>
       </div>
+      {order ? <DeviceWork node={node} device={device} /> : null}
       {charts ? (
         <HistoryCharts
           within
@@ -182,6 +209,41 @@ export function DeviceLine({ node, device, order }: LineProps) {
         />
       ) : null}
     </li>
+  );
+}
+
+/** What a device does at present, and how long that takes. */
+export function DeviceWork({ node, device }: { node: string; device: Device }) {
+  const point = present(useQuery(deviceWorkQuery(node, device.number)).data);
+  const took = device.latency_p99_us;
+  if (!point && took == null) return null;
+  const ten = 'as a mean of ten seconds';
+  return (
+    <div className="device-work">
+      {point ? (
+        <>
+          <Explained
+            tip={`Operations of the medium that were done in a second, ${ten}: ${count(point.reads.per_second)} reads, ${count(point.writes.per_second)} writes, ${count(point.others.per_second)} flushes and discards.`}
+          >
+            <b>{count(point.reads.per_second + point.writes.per_second)}</b> IOPS
+          </Explained>
+          <Explained tip={`Bytes that were read in a second, ${ten}.`}>
+            <b>{bytesPerSecond(point.reads.bytes_per_second)}</b> read
+          </Explained>
+          <Explained tip={`Bytes that were written in a second, ${ten}.`}>
+            <b>{bytesPerSecond(point.writes.bytes_per_second)}</b> written
+          </Explained>
+          <Explained tip={`Operations that were under way at a time, ${ten}.`}>
+            queue depth <b>{count(point.queue_depth)}</b>
+          </Explained>
+        </>
+      ) : null}
+      {took == null ? null : (
+        <Explained tip={LATENCY_TIP}>
+          p99 <b>{latency(took)}</b>
+        </Explained>
+      )}
+    </div>
   );
 }
 

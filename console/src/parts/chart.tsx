@@ -103,6 +103,15 @@ type ChartsProps = { whose: Whose; history: History; seconds: number; all: boole
 function Charts({ whose, history, seconds, all }: ChartsProps) {
   const [percentile, setPercentile] = useState<Percentile>('p99_us');
   const drawn = useMemo(() => kinds(whose, percentile), [whose, percentile]);
+  if (history.points.length === 0) {
+    return (
+      <Empty title="Nothing is known of this time">
+        {history.silent.length > 0
+          ? `What ${history.silent.join(', ')} measured is told when there is an answer from there.`
+          : 'Nothing was measured in it.'}
+      </Empty>
+    );
+  }
   return (
     <>
       {history.silent.length > 0 ? (
@@ -191,9 +200,6 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
         {time == null ? null : <span className="chart-time">{moment(time * 1000)}</span>}
       </figcaption>
       <div ref={box} className="chart-box" role="img" aria-label={`${kind.title} over time`} />
-      {history.points.length === 0 ? (
-        <div className="chart-none">Nothing was measured in this time.</div>
-      ) : null}
     </figure>
   );
 }

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { devicesQuery } from '../api/queries';
-import type { Node } from '../api/types';
+import type { Device, Node } from '../api/types';
 import { address, Link } from '../router';
-import { bytes, percent, plural } from '../text/units';
-import { DEVICE_STATES, fillTip, nodeState } from '../text/words';
+import { bytes, latency, moment, percent, plural } from '../text/units';
+import { DEVICE_STATES, deviceWas, fillTip, LATENCY_TIP, nodeState } from '../text/words';
 import { Bar, Explained, fillTone, Standing } from './basic';
 
 /** The nodes, a line each. */
@@ -82,7 +82,6 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
   const state = nodeState(node);
   const answers = node.answers !== false && ask;
   const query = useQuery({ ...devicesQuery(node.name, ASKED_EVERY_MS), enabled: answers });
-  const devices = answers ? (query.data?.devices ?? []) : [];
   return (
     <div className={`node-card node-card-${state.tone}`}>
       <div className="node-card-head">
@@ -107,29 +106,14 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
       ) : (
         <div className="node-card-line">room not known</div>
       )}
-      {devices.length > 1 || devices.some((device) => device.is_absent)
-        ? devices.map((device) => (
-            <div key={device.number} className="device-mini">
-              <div className="node-card-line">
-                <span className="mono">
-                  {device.path.split('/').at(-1) || `device ${device.number}`}
-                </span>
-                <Explained
-                  tip={`${DEVICE_STATES[device.state].tip} ${fillTip(device)}`}
-                  className={`tone-${DEVICE_STATES[device.state].tone}`}
-                >
-                  {DEVICE_STATES[device.state].word}
-                </Explained>
-              </div>
-              <Bar
-                wide
-                label={`Fill of ${device.path}: ${percent(device.used_bytes, device.bytes)}`}
-                part={device.bytes > 0 ? device.used_bytes / device.bytes : 0}
-                tone={fillTone(device.bytes > 0 ? device.used_bytes / device.bytes : 0)}
-              />
-            </div>
-          ))
-        : null}
+      {query.data ? <DeviceMinis devices={query.data.devices} isPast={!answers} /> : null}
+      {answers || !ask ? null : (
+        <div className="node-card-line">
+          {query.data
+            ? `devices as it told at ${moment(query.dataUpdatedAt)}`
+            : 'devices not known while it is away'}
+        </div>
+      )}
       <div className="node-card-line">
         <Explained tip="Copies of slices that it holds.">
           {plural(node.replicas, 'replica')}
@@ -147,4 +131,43 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
       ) : null}
     </div>
   );
+}
+
+type MinisProps = { devices: Device[]; isPast: boolean };
+
+/** Devices of a node in short. How full a single one is, the node's bar says. */
+function DeviceMinis({ devices, isPast }: MinisProps) {
+  const barred = devices.length > 1 || devices.some((device) => device.is_absent);
+  return devices.map((device) => {
+    const part = device.bytes > 0 ? device.used_bytes / device.bytes : 0;
+    const state = isPast ? deviceWas(device) : DEVICE_STATES[device.state];
+    return (
+      <div key={device.number} className="device-mini">
+        <div className="node-card-line">
+          <span className="mono" title={device.path}>
+            {device.path.split('/').at(-1) || `device ${device.number}`}
+          </span>
+          <span className="nowrap">
+            {device.latency_p99_us == null || isPast ? null : (
+              <Explained tip={LATENCY_TIP}>p99 {latency(device.latency_p99_us)}</Explained>
+            )}{' '}
+            <Explained
+              tip={isPast ? state.tip : `${state.tip} ${fillTip(device)}`}
+              className={`tone-${state.tone}`}
+            >
+              {state.word}
+            </Explained>
+          </span>
+        </div>
+        {barred ? (
+          <Bar
+            wide
+            label={`Fill of ${device.path}: ${percent(device.used_bytes, device.bytes)}`}
+            part={part}
+            tone={fillTone(part)}
+          />
+        ) : null}
+      </div>
+    );
+  });
 }

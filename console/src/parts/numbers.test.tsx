@@ -3,9 +3,9 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, render, screen } from '@testing-library/react';
 import type { ReactNode } from 'react';
 import { afterEach, expect, test, vi } from 'vitest';
-import { devicesQuery, queryClient } from '../api/queries';
+import { devicesQuery, deviceWorkQuery, queryClient } from '../api/queries';
 import type { Device, Flow, Node } from '../api/types';
-import { DeviceLine } from '../pages/node-devices';
+import { DeviceLine, DeviceWork } from '../pages/node-devices';
 import { Capacity, Took } from '../pages/overview';
 import { fillTip } from '../text/words';
 import { NodeCard, NodeStrip } from './nodemap';
@@ -64,6 +64,39 @@ test('every number of a node, in the map and in the list, explains itself', () =
   expect(screen.getAllByText('in use')).toHaveLength(2);
   cleanup();
   expect(unexplained(<NodeStrip nodes={[NODE]} />)).toEqual([]);
+});
+
+test('a device that is alone is on the map, and stays there as it was while its node is away', () => {
+  vi.stubGlobal('fetch', () => new Promise(() => {}));
+  queryClient.setQueryData(devicesQuery('alpha').queryKey, { devices: [DEVICE] });
+  const away = { ...NODE, state: 'down', answers: false } as Node;
+  const wrapped = (node: Node) => (
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <NodeCard node={node} ask />
+      </QueryClientProvider>
+    </MantineProvider>
+  );
+  const { rerender } = render(wrapped(NODE));
+  screen.getByText('sda');
+  expect(screen.queryByText(/devices as it told at/)).toBeNull();
+  rerender(wrapped(away));
+  screen.getByText('was in use');
+  screen.getByText(/devices as it told at/);
+  rerender(wrapped({ ...away, name: 'beta' }));
+  screen.getByText('devices not known while it is away');
+});
+
+test('what a device does at present explains itself', () => {
+  const latency = { mean_us: 100, p50_us: 90, p99_us: 800, p999_us: 900, max_us: 950 };
+  const flow = { per_second: 1200, bytes_per_second: 4096, latency };
+  const point = { at_ms: 20_000, reads: flow, writes: flow, others: flow, queue_depth: 2.5 };
+  const history = { from_ms: 0, until_ms: 30_000, step_seconds: 10, points: [point], silent: [] };
+  queryClient.setQueryData(deviceWorkQuery('alpha', 0).queryKey, history);
+  const device = { ...DEVICE, latency_p99_us: 850 };
+  expect(unexplained(<DeviceWork node="alpha" device={device} />)).toEqual([]);
+  screen.getByText('2.4 k');
+  screen.getByText('850 µs');
 });
 
 test('every number of a device explains itself, as what it is at present', () => {

@@ -123,6 +123,17 @@ export function fillTip(device: Device): string {
   return `Pages take ${bytes(used_bytes)} of the ${bytes(all)} that it can hold.`;
 }
 
+/** How a device was, of which its node says nothing now: whether that is well, nobody knows. */
+export function deviceWas({ state }: Device): { word: string; tone: Tone; tip: string } {
+  const { word } = DEVICE_STATES[state];
+  const tip = 'That is what its node said last. How it is now, only the node can say.';
+  return { word: `was ${word}`, tone: 'calm', tip };
+}
+
+/** What the latency of a device is. */
+export const LATENCY_TIP =
+  'How long its operations took in the last minute: 99 of 100 no longer than this.';
+
 /** How a node stands, in one word. */
 export function nodeState(node: Node): { word: string; tone: Tone; tip: string } {
   if (node.state === 'down') {
