@@ -15,26 +15,14 @@ import {
   IconUsers,
 } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Component, type ReactNode, useEffect, useRef } from 'react';
+import { Component, type ReactNode, Suspense, useEffect, useRef } from 'react';
 import { clusterQuery, raisedQuery, sessionQuery } from './api/queries';
 import type { Identity } from './api/types';
-import { AlarmsPage } from './pages/alarms';
-import { AuditPage } from './pages/audit';
-import { HostPage } from './pages/host';
-import { HostsPage } from './pages/hosts';
 import { LoginPage } from './pages/login';
-import { NodePage } from './pages/node';
-import { NodesPage } from './pages/nodes';
 import { OverviewPage } from './pages/overview';
-import { SettingsPage } from './pages/settings';
-import { StallsPage } from './pages/stalls';
-import { TasksPage } from './pages/tasks';
-import { UsersPage } from './pages/users';
-import { VolumePage } from './pages/volume';
-import { VolumesPage } from './pages/volumes';
-import { WizardPage } from './pages/wizard';
 import { Account } from './parts/account';
 import { Empty, Failure, Sign, Waiting } from './parts/basic';
+import { fetchLater, later } from './parts/later';
 import { Lost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
@@ -42,6 +30,22 @@ import { untold } from './text/attention';
 import { helpFor } from './text/help';
 import { returnToPlace } from './text/login';
 import { healthSentence } from './text/words';
+
+/** One comes to the overview first: what the others are made of is fetched after it. */
+const rest = () => import('./pages/rest');
+const AlarmsPage = later(async () => (await rest()).AlarmsPage);
+const AuditPage = later(async () => (await rest()).AuditPage);
+const HostPage = later(async () => (await rest()).HostPage);
+const HostsPage = later(async () => (await rest()).HostsPage);
+const NodePage = later(async () => (await rest()).NodePage);
+const NodesPage = later(async () => (await rest()).NodesPage);
+const SettingsPage = later(async () => (await rest()).SettingsPage);
+const StallsPage = later(async () => (await rest()).StallsPage);
+const TasksPage = later(async () => (await rest()).TasksPage);
+const UsersPage = later(async () => (await rest()).UsersPage);
+const VolumePage = later(async () => (await rest()).VolumePage);
+const VolumesPage = later(async () => (await rest()).VolumesPage);
+const WizardPage = later(async () => (await rest()).WizardPage);
 
 /** Where one can go; some of it is for some only. */
 const PLACES: {
@@ -80,6 +84,7 @@ export function App() {
 function Shell({ who }: { who: Identity | undefined }) {
   const path = usePath();
   useEffect(returnToPlace, []);
+  useEffect(fetchLater, []);
   const places = PLACES.filter(({ isFor }) => isFor === undefined || (who && isFor(who)));
   return (
     <div className="shell">
@@ -118,7 +123,9 @@ function Shell({ who }: { who: Identity | undefined }) {
       <main id="page" className="page">
         <Lost path={path} />
         <Guard key={path}>
-          <View path={path} />
+          <Suspense fallback={<Waiting what="the page" />}>
+            <View path={path} />
+          </Suspense>
         </Guard>
       </main>
       <SaidList />
@@ -228,6 +235,7 @@ class Guard extends Component<{ children: ReactNode }, { error: unknown }> {
   }
 
   override render() {
-    return this.state.error === null ? this.props.children : <Failure error={this.state.error} />;
+    if (this.state.error === null) return this.props.children;
+    return <Failure error={this.state.error} retry={() => window.location.reload()} />;
   }
 }

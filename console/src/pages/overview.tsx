@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
+import { Suspense } from 'react';
 import { clusterQuery, historyQuery, nodesQuery, raisedQuery } from '../api/queries';
 import type { Explanation, Flow, HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
-import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign } from '../parts/basic';
-import { HistoryCharts } from '../parts/chart';
+import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign, Waiting } from '../parts/basic';
+import { later } from '../parts/later';
 import { useSteady } from '../parts/left';
 import { NodeStrip } from '../parts/nodemap';
 import { Prose } from '../parts/prose';
@@ -20,6 +21,9 @@ import {
   TIERS,
   untilProtected,
 } from '../text/words';
+
+/** What draws is large, and below the rest. */
+const HistoryCharts = later(async () => (await import('../parts/chart')).HistoryCharts);
 
 const CLUSTER = { of: 'cluster' } as const;
 /** Of which the newest step is the present; the charts begin with the same. */
@@ -61,7 +65,15 @@ export function OverviewPage() {
             </div>
           </div>
           {calm(status, explanation) ? <UnderWay /> : null}
-          <HistoryCharts subject={CLUSTER} brief />
+          <Suspense
+            fallback={
+              <Panel title="Load">
+                <Waiting what="the history" />
+              </Panel>
+            }
+          >
+            <HistoryCharts subject={CLUSTER} brief />
+          </Suspense>
         </>
       )}
     </Shown>
