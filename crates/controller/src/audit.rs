@@ -1,84 +1,52 @@
-//! The log of what was done through one process's interface: a file, one JSON document a line, and the newest of it in memory.
+//! The log of what was done through one process's interface.
 //!
-//! Invariants:
-//! - nobody who asks for something waits for a disk: entries are handed to a thread;
+//! Invariants, beside those of [`LineLog`]:
 //! - each entry is on stable storage before the next one is written;
-//! - the file has a bound, and one before it stays; what does not fit between the thread and whoever is answered is told in
-//!   the process's own log, and not lost in silence;
 //! - what was refused takes half of the places of those that wait, at most: whoever may do nothing, and asks all the time, takes none
 //!   from what is done. How many were left out so is told in the process's own log;
 //! - from when on an entry could not be written until one is, the log says so ([`AuditLog::is_writing`]): then nothing is to be
 //!   done that would have to be in it. Each further entry is tried.
 
-use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::io;
+use std::path::Path;
 
 use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, piece};
 
-/// Bytes at which a new file begins.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a line that are read at most: a request's head has no more.
-const LINE_BYTES_MAX: usize = 64 << 10;
-/// Entries that may wait to be written.
-const WAITING_MAX: usize = 1024;
-/// Those among them that tell of what was refused, or failed.
-const WAITING_REFUSED_MAX: usize = WAITING_MAX / 2;
+use crate::line_log::{Bounds, Line, LineLog};
+
+/// What is kept: two files of 16 MiB.
+const BOUNDS: Bounds = Bounds {
+    name: "audit",
+    file_bytes_max: 16 << 20,
+    newest_max: AUDIT_MAX as usize,
+    waiting_max: 1024,
+    together_max: 1,
+};
+/// Those among the entries that wait that tell of what was refused, or failed.
+const WAITING_REFUSED_MAX: usize = BOUNDS.waiting_max / 2;
 /// The lowest status of what was not done (RFC 9110, section 15).
 const NOT_DONE: u16 = 400;
 /// The log in a node's directory.
 pub const AUDIT_FILE: &str = "audit.log";
 
-/// The newest entries.
-#[derive(Debug, Default)]
-struct Newest {
-    /// The oldest first.
-    entries: VecDeque<AuditEntry>,
-    /// The number of the last one.
-    number: u64,
-}
-
-impl Newest {
-    /// Takes in an entry that is written already. Those of earlier versions are numbered as they are read.
-    fn read(&mut self, entry: AuditEntry) {
-        self.number = entry.number.max(self.number + 1);
-        self.keep(AuditEntry {
-            number: self.number,
-            ..entry
-        });
+impl Line for AuditEntry {
+    fn words(&self) -> String {
+        format!("{} of {}", self.method, self.who)
     }
 
-    fn keep(&mut self, entry: AuditEntry) {
-        if self.entries.len() >= AUDIT_MAX as usize {
-            self.entries.pop_front();
+    /// Numbered on. Those of earlier versions, which have no number, get theirs as they are read.
+    fn after(self, last: Option<&Self>) -> Self {
+        let next = last.map_or(1, |last| last.number + 1);
+        Self {
+            number: self.number.max(next),
+            ..self
         }
-        self.entries.push_back(entry);
     }
 }
 
 /// The log.
 #[derive(Clone, Debug)]
-pub struct AuditLog {
-    newest: Arc<Mutex<Newest>>,
-    to_file: SyncSender<AuditEntry>,
-    state: Arc<State>,
-}
-
-/// What the thread and those who put entries down know of each other.
-#[derive(Debug, Default)]
-struct State {
-    is_writing: AtomicBool,
-    /// Entries that wait to be written.
-    waiting: AtomicUsize,
-    /// Those that were left out since that was last told.
-    left_out: AtomicU64,
-}
+pub struct AuditLog(LineLog<AuditEntry>);
 
 impl AuditLog {
     /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
@@ -87,62 +55,28 @@ impl AuditLog {
     /// # Errors
     /// There is no thread to be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let newest = Arc::new(Mutex::new(Newest::default()));
-        for path in [old(path), path.to_owned()] {
-            let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = read(&path, &mut newest) {
-                tracing::error!(
-                    "read {}: {error}: what was done before is not told",
-                    path.display()
-                );
-            }
-        }
-        let mut writer = Writer::of(path.to_owned());
-        let opened = writer.file().map(drop);
-        if let Err(error) = &opened {
+        let (log, opened) = LineLog::open(path, BOUNDS)?;
+        if let Err(error) = opened {
             tracing::error!(
                 "open {}: {error}: nothing is changed through this interface until it can be, but by nodes",
                 path.display()
             );
         }
-        let state = Arc::new(State::default());
-        state.is_writing.store(opened.is_ok(), Ordering::Relaxed);
-        let tells = Arc::clone(&state);
-        let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
-        let builder = thread::Builder::new().name("audit".into());
-        builder.spawn(move || writer.run(&entries, &tells))?;
-        Ok(Self {
-            newest,
-            to_file,
-            state,
-        })
+        Ok(Self(log))
     }
 
     /// Whether the last entry was written, or the file could be opened since there was none.
     pub(crate) fn is_writing(&self) -> bool {
-        self.state.is_writing.load(Ordering::Relaxed)
+        self.0.is_writing()
     }
 
     /// Puts an entry down. Waits for nothing.
     pub(crate) fn note(&self, entry: AuditEntry) {
-        let waiting = self.state.waiting.load(Ordering::Relaxed);
-        if entry.status >= NOT_DONE && waiting >= WAITING_REFUSED_MAX {
-            self.state.left_out.fetch_add(1, Ordering::Relaxed);
+        if entry.status >= NOT_DONE && self.0.waiting() >= WAITING_REFUSED_MAX {
+            self.0.leave_out();
             return;
         }
-        let entry = {
-            let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-            newest.number += 1;
-            let number = newest.number;
-            let entry = AuditEntry { number, ..entry };
-            newest.keep(entry.clone());
-            entry
-        };
-        self.state.waiting.fetch_add(1, Ordering::Relaxed);
-        let sent = self.to_file.try_send(entry);
-        if let Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) = sent {
-            self.state.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.state.is_writing.store(false, Ordering::Relaxed);
+        if let Err(entry) = self.0.note(entry) {
             tracing::error!(
                 who = entry.who,
                 method = entry.method,
@@ -155,8 +89,8 @@ impl AuditLog {
 
     /// What is asked for, beyond a place in the order of all nodes' entries: the newest first.
     pub(crate) fn answer(&self, query: &AuditQuery, after: Option<&AuditPlace>) -> Vec<AuditEntry> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = newest.entries.iter();
+        let newest = self.0.newest();
+        let wanted = newest.iter();
         let wanted = wanted.filter(|entry| entry.at_ms >= query.since_ms);
         let wanted = wanted.map(|entry| (AuditPlace::of(entry), entry));
         let (told, _) = piece(wanted, after, query.limit as usize);
@@ -164,111 +98,11 @@ impl AuditLog {
     }
 }
 
-fn old(path: &Path) -> PathBuf {
-    path.with_extension("log.old")
-}
-
-/// The entries of a file, if there is one.
-fn read(path: &Path, newest: &mut Newest) -> io::Result<()> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let mut bounded = io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
-        if bounded.read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
-        }
-        if let Ok(entry) = serde_json::from_slice(&line) {
-            newest.read(entry);
-        }
-    }
-}
-
-/// The thread's end.
-struct Writer {
-    path: PathBuf,
-    /// None until it can be opened.
-    file: Option<File>,
-    bytes: u64,
-}
-
-impl Writer {
-    fn of(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: None,
-            bytes: 0,
-        }
-    }
-
-    fn file(&mut self) -> io::Result<&mut File> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
-                let mut file = append_to(&self.path)?;
-                // A line is on the medium only where the name of its file is.
-                holdfast_durable::sync_parent(&self.path)?;
-                self.bytes = file.metadata()?.len();
-                // What the last line lacks of one, it gets: the next one is a line of its own.
-                if self.bytes > 0 {
-                    file.write_all(b"\n")?;
-                }
-                file
-            }
-        };
-        Ok(self.file.insert(file))
-    }
-
-    fn run(mut self, entries: &Receiver<AuditEntry>, state: &State) {
-        while let Ok(entry) = entries.recv() {
-            let written = self.write(&entry);
-            state.is_writing.store(written.is_ok(), Ordering::Relaxed);
-            if state.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                let count = state.left_out.swap(0, Ordering::Relaxed);
-                if count > 0 {
-                    tracing::warn!(
-                        count,
-                        "requests were refused faster than {} takes it: these are not in it",
-                        self.path.display()
-                    );
-                }
-            }
-            if let Err(error) = written {
-                // What was written of it, and where, is seen when it is opened anew.
-                self.file = None;
-                tracing::error!(%error, "write {}: {} of {} is not in it", self.path.display(), entry.method, entry.who);
-            }
-        }
-    }
-
-    fn write(&mut self, entry: &AuditEntry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry).expect("an entry is valid JSON");
-        line.push(b'\n');
-        self.file()?;
-        if self.bytes + line.len() as u64 > FILE_BYTES_MAX {
-            holdfast_durable::rename(&self.path, &old(&self.path))?;
-            self.file = None;
-        }
-        let file = self.file()?;
-        file.write_all(&line)?;
-        file.sync_data()?;
-        self.bytes += line.len() as u64;
-        Ok(())
-    }
-}
-
-fn append_to(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o600).open(path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write as _;
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -297,14 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_refused_takes_no_place_from_what_is_done() {
-        let (to_file, entries) = mpsc::sync_channel(WAITING_MAX);
-        let log = AuditLog {
-            newest: Arc::default(),
-            to_file,
-            state: Arc::new(State::default()),
-        };
-        log.state.is_writing.store(true, Ordering::Relaxed);
-        for at in 0..2 * WAITING_MAX as u64 {
+        let (log, entries) = LineLog::over(Path::new(AUDIT_FILE), BOUNDS);
+        let log = AuditLog(log);
+        for at in 0..2 * BOUNDS.waiting_max as u64 {
             log.note(AuditEntry {
                 status: 403,
                 ..entry(at)
@@ -315,9 +144,11 @@ mod tests {
             log.note(entry(at));
         }
         assert!(log.is_writing(), "all of it has a place");
-        let left_out = log.state.left_out.load(Ordering::Relaxed);
-        assert_eq!(left_out as usize, 2 * WAITING_MAX - WAITING_REFUSED_MAX);
-        assert_eq!(entries.try_iter().count(), WAITING_MAX);
+        assert_eq!(
+            log.0.left_out() as usize,
+            2 * BOUNDS.waiting_max - WAITING_REFUSED_MAX
+        );
+        assert_eq!(entries.try_iter().count(), BOUNDS.waiting_max);
     }
 
     #[test]
@@ -330,7 +161,7 @@ mod tests {
         }
         wait_for(3, &path);
         drop(log);
-        let mut file = append_to(&path).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"at_ms\":4,\"no").unwrap();
         let log = AuditLog::open(&path).unwrap();
         log.note(entry(5));
@@ -367,10 +198,8 @@ mod tests {
     fn entries_are_numbered_on_after_a_restart_and_those_of_earlier_versions_as_they_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(AUDIT_FILE);
-        let mut writer = Writer::of(path.clone());
-        for _ in 0..3 {
-            writer.write(&entry(7)).unwrap();
-        }
+        let line = serde_json::to_string(&entry(7)).unwrap() + "\n";
+        std::fs::write(&path, line.repeat(3)).unwrap();
         let numbers = |log: &AuditLog| {
             let told = log.answer(&AuditQuery::default(), None).into_iter();
             told.map(|it| it.number).collect::<Vec<_>>()
@@ -413,19 +242,5 @@ mod tests {
         }
         // The entry of which that was not known is told from memory all the same.
         assert_eq!(log.answer(&AuditQuery::default(), None).len(), 1);
-    }
-
-    #[test]
-    fn a_full_file_makes_way_and_what_it_had_is_still_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(AUDIT_FILE);
-        let mut writer = Writer::of(path.clone());
-        writer.write(&entry(1)).unwrap();
-        writer.bytes = FILE_BYTES_MAX;
-        writer.write(&entry(2)).unwrap();
-        assert_eq!((lines(&old(&path)), lines(&path)), (1, 1));
-        let log = AuditLog::open(&path).unwrap();
-        let told = log.answer(&AuditQuery::default(), None);
-        assert_eq!(told.iter().map(|it| it.at_ms).collect::<Vec<_>>(), [2, 1]);
     }
 }

@@ -20,6 +20,7 @@ mod founding;
 mod history;
 mod identity;
 mod known;
+mod line_log;
 mod looks;
 mod members;
 mod pace;

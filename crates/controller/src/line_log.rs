@@ -1,0 +1,368 @@
+//! A log in files: one JSON document a line, and the newest of it in memory. What is in it, and what it is for, is its owner's
+//! affair.
+//!
+//! Invariants:
+//! - nobody who has something to put down waits for a disk: lines are handed to a thread;
+//! - so many lines are written together at most, and are on stable storage before the next ones are written;
+//! - the file has a bound, and one before it stays; what does not fit between the thread and whoever has something to put down is
+//!   given back, and not lost in silence;
+//! - what lies beside the log says nothing that is not in it: it is written after what was put down before it;
+//! - from when on a line could not be written until one is, the log says so ([`LineLog::is_writing`]). Each further one is tried.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Bytes of a line that are read at most: a request's head has no more, and no event has.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Of the files of a log, and of what lies beside it: nobody but the node reads them.
+const FILE_MODE: u32 = 0o600;
+
+/// What a line is made of.
+pub(crate) trait Line: Clone + Serialize + DeserializeOwned + Send + 'static {
+    /// What is told of one that could not be written.
+    fn words(&self) -> String;
+
+    /// The line as it is kept after that one, which is the last of the log.
+    #[must_use]
+    fn after(self, _last: Option<&Self>) -> Self {
+        self
+    }
+}
+
+/// How much a log holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// What its thread is called.
+    pub(crate) name: &'static str,
+    /// Bytes at which a new file begins.
+    pub(crate) file_bytes_max: u64,
+    /// Lines in memory.
+    pub(crate) newest_max: usize,
+    /// Lines that may wait to be written.
+    pub(crate) waiting_max: usize,
+    /// Lines that are written together.
+    pub(crate) together_max: usize,
+}
+
+/// The log.
+#[derive(Clone, Debug)]
+pub(crate) struct LineLog<T> {
+    path: Arc<Path>,
+    bounds: Bounds,
+    /// The oldest first.
+    newest: Arc<Mutex<VecDeque<T>>>,
+    to_file: SyncSender<Written<T>>,
+    state: Arc<State>,
+}
+
+/// What is written.
+#[derive(Clone, Debug)]
+pub(crate) enum Written<T> {
+    Line(T),
+    /// What lies beside the log, anew.
+    Beside(Vec<u8>),
+}
+
+/// What the thread and those who put lines down know of each other.
+#[derive(Debug, Default)]
+struct State {
+    is_writing: AtomicBool,
+    /// Lines that wait to be written.
+    waiting: AtomicUsize,
+    /// Those that were left out since that was last told.
+    left_out: AtomicU64,
+}
+
+impl<T: Line> LineLog<T> {
+    /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
+    /// A file that cannot be opened is tried again with each line, and why not is told.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn open(path: &Path, bounds: Bounds) -> io::Result<(Self, io::Result<()>)> {
+        let (log, to_write) = Self::over(path, bounds);
+        for path in [old(path), path.to_owned()] {
+            let read = File::open(&path).and_then(|file| {
+                read(file, |line| {
+                    keep(&mut log.newest(), line, bounds.newest_max);
+                })
+            });
+            if let Err(error) = read
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::error!(
+                    "read {}: {error}: what is in it is not told",
+                    path.display()
+                );
+            }
+        }
+        let mut writer = Writer::of(path.to_owned(), bounds);
+        let opened = writer.file().map(drop);
+        let state = Arc::clone(&log.state);
+        state.is_writing.store(opened.is_ok(), Ordering::Relaxed);
+        let builder = thread::Builder::new().name(bounds.name.into());
+        builder.spawn(move || writer.run(&to_write, &state))?;
+        Ok((log, opened))
+    }
+
+    /// One that somebody else writes.
+    pub(crate) fn over(path: &Path, bounds: Bounds) -> (Self, Receiver<Written<T>>) {
+        let (to_file, to_write) = mpsc::sync_channel(bounds.waiting_max);
+        let log = Self {
+            path: path.into(),
+            bounds,
+            newest: Arc::default(),
+            to_file,
+            state: Arc::default(),
+        };
+        log.state.is_writing.store(true, Ordering::Relaxed);
+        (log, to_write)
+    }
+
+    /// Whether the last line was written, or the file could be opened since there was none.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.state.is_writing.load(Ordering::Relaxed)
+    }
+
+    /// Lines that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.waiting.load(Ordering::Relaxed)
+    }
+
+    /// A line was not put down: how many it were is told once the thread has nothing else to do.
+    pub(crate) fn leave_out(&self) {
+        self.state.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many that were, and are not told yet.
+    #[cfg(test)]
+    pub(crate) fn left_out(&self) -> u64 {
+        self.state.left_out.load(Ordering::Relaxed)
+    }
+
+    /// The newest lines, the oldest first.
+    pub(crate) fn newest(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a line down. Waits for nothing.
+    ///
+    /// # Errors
+    /// So many wait already: it is in memory, and nowhere else.
+    pub(crate) fn note(&self, line: T) -> Result<(), T> {
+        let line = keep(&mut self.newest(), line, self.bounds.newest_max);
+        match self.hand_over(Written::Line(line)) {
+            Err(Written::Line(line)) => Err(line),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has what lies beside the log written, after the lines that wait. False if so much waits already.
+    pub(crate) fn note_beside(&self, content: Vec<u8>) -> bool {
+        self.hand_over(Written::Beside(content)).is_ok()
+    }
+
+    fn hand_over(&self, written: Written<T>) -> Result<(), Written<T>> {
+        self.state.waiting.fetch_add(1, Ordering::Relaxed);
+        let sent = self.to_file.try_send(written);
+        sent.map_err(|error| {
+            self.state.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.state.is_writing.store(false, Ordering::Relaxed);
+            let (TrySendError::Full(written) | TrySendError::Disconnected(written)) = error;
+            written
+        })
+    }
+
+    /// Every line of the files, in no order between them: those that memory has no room for are nowhere else. It waits for a
+    /// disk, and so has a thread of its own.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub(crate) fn each_in_files(&self, mut each: impl FnMut(T)) -> io::Result<()> {
+        // Both are open before one is read: if a new one begins meanwhile, nothing is passed over, and something may come twice.
+        let files = [self.path.to_path_buf(), old(&self.path)].map(File::open);
+        for file in files {
+            match file {
+                Ok(file) => read(file, &mut each)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies beside the log, if anything does.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn beside(&self) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(beside(&self.path)) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Keeps a line after the last one: what became of it.
+fn keep<T: Line>(newest: &mut VecDeque<T>, line: T, newest_max: usize) -> T {
+    let line = line.after(newest.back());
+    if newest.len() >= newest_max {
+        newest.pop_front();
+    }
+    newest.push_back(line.clone());
+    line
+}
+
+fn old(path: &Path) -> PathBuf {
+    path.with_extension("log.old")
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("state")
+}
+
+/// The lines of a file.
+fn read<T: Line>(file: File, mut each: impl FnMut(T)) -> io::Result<()> {
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut bounded = io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
+        if bounded.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if let Ok(line) = serde_json::from_slice(&line) {
+            each(line);
+        }
+    }
+}
+
+/// The thread's end.
+struct Writer {
+    path: PathBuf,
+    bounds: Bounds,
+    /// None until it can be opened.
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl Writer {
+    fn of(path: PathBuf, bounds: Bounds) -> Self {
+        Self {
+            path,
+            bounds,
+            file: None,
+            bytes: 0,
+        }
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let mut file = append_to(&self.path)?;
+                // A line is on the medium only where the name of its file is.
+                holdfast_durable::sync_parent(&self.path)?;
+                self.bytes = file.metadata()?.len();
+                // What the last line lacks of one, it gets: the next one is a line of its own.
+                if self.bytes > 0 {
+                    file.write_all(b"\n")?;
+                }
+                file
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn run<T: Line>(mut self, to_write: &Receiver<Written<T>>, state: &State) {
+        let mut next = None;
+        while let Some(first) = next.take().or_else(|| to_write.recv().ok()) {
+            let mut lines = Vec::new();
+            let mut content = None;
+            match first {
+                Written::Line(line) => lines.push(line),
+                Written::Beside(beside) => content = Some(beside),
+            }
+            while content.is_none() && lines.len() < self.bounds.together_max {
+                match to_write.try_recv() {
+                    Ok(Written::Line(line)) => lines.push(line),
+                    Ok(beside) => {
+                        next = Some(beside);
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            let count = lines.len().max(1);
+            let written = match content {
+                Some(content) => {
+                    holdfast_durable::replace(&beside(&self.path), &content, FILE_MODE)
+                }
+                None => self.write(&lines),
+            };
+            state.is_writing.store(written.is_ok(), Ordering::Relaxed);
+            if state.waiting.fetch_sub(count, Ordering::Relaxed) == count {
+                let count = state.left_out.swap(0, Ordering::Relaxed);
+                if count > 0 {
+                    tracing::warn!(
+                        count,
+                        "more was to be put down than {} takes: these are not in it",
+                        self.path.display()
+                    );
+                }
+            }
+            if let Err(error) = written {
+                self.complain(&lines, &error);
+            }
+        }
+    }
+
+    fn complain<T: Line>(&mut self, lines: &[T], error: &io::Error) {
+        // What was written of it, and where, is seen when it is opened anew.
+        self.file = None;
+        let path = self.path.display();
+        match lines {
+            [] => tracing::error!(%error, "write what lies beside {path}"),
+            [line] => tracing::error!(%error, "write {path}: {} is not in it", line.words()),
+            [line, ..] => {
+                let count = lines.len();
+                tracing::error!(%error, count, "write {path}: from {} on it lacks these", line.words());
+            }
+        }
+    }
+
+    fn write<T: Line>(&mut self, lines: &[T]) -> io::Result<()> {
+        for line in lines {
+            let mut line = serde_json::to_vec(line).expect("a line is valid JSON");
+            line.push(b'\n');
+            self.file()?;
+            if self.bytes + line.len() as u64 > self.bounds.file_bytes_max {
+                self.file()?.sync_data()?;
+                holdfast_durable::rename(&self.path, &old(&self.path))?;
+                self.file = None;
+            }
+            self.file()?.write_all(&line)?;
+            self.bytes += line.len() as u64;
+        }
+        self.file()?.sync_data()
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(FILE_MODE).open(path)
+}
+
+#[cfg(test)]
+mod tests;
