@@ -41,7 +41,10 @@ pub use alarms::{
     ReceiverTrouble, WebhookPut, WebhookReceiver,
 };
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier, TierRoom};
-pub use events::{Event, EventKind, EventSeverity};
+pub use events::{
+    EVENTS_MAX, Event, EventKind, EventList, EventPlace, EventQuery, EventSeverity,
+    LocalEventState, LocalEvents, NoPlace,
+};
 pub use history::{
     Fill, Flow, HISTORY_STEPS_DEFAULT, HISTORY_STEPS_MAX, History, HistoryOf, HistoryPoint,
     HistoryQuery, HistorySubject, Latency, Level, LocalFlow, LocalHistory, LocalHistoryPoint,

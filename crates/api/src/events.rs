@@ -76,6 +76,7 @@ mod tests {
             severity: EventSeverity::Info,
             subject: String::new(),
             detail: String::new(),
+            not_before_ms: None,
         })
     }
 

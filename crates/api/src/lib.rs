@@ -41,12 +41,13 @@ pub use upkeep::Upkeep;
 
 use documents::{
     AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
-    AlarmQuery, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
-    HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
-    LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport,
-    LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver,
-    ReceiverList, ReceiverPut, Reservations, SessionList, Settings, SettingsChange, StallList,
-    StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    AlarmQuery, Created, DeviceChange, DeviceList, EventList, EventQuery, Explanation, History,
+    HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
+    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalSessionQuery,
+    LocalSessions, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevels, Node, NodeChange,
+    NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut, Reservations, SessionList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -177,6 +178,21 @@ pub trait Api: Send + Sync + 'static {
     /// What changes from now on, after what was missed since `last`, the id of an event; [`ProblemKind::Busy`] if too many
     /// listen.
     fn events(&self, last: Option<&str>) -> impl Future<Output = Result<Listener, Problem>> + Send;
+
+    /// What happened, as the logs of all nodes that answer have it: the newest first.
+    fn event_log(
+        &self,
+        query: EventQuery,
+    ) -> impl Future<Output = Result<EventList, Problem>> + Send;
+
+    /// The same, as the log of the node behind this interface has it; [`ProblemKind::NoNode`] if there is none.
+    fn local_events(
+        &self,
+        query: EventQuery,
+    ) -> impl Future<Output = Result<LocalEvents, Problem>> + Send;
+
+    /// How everything was when something was last put into that log; [`ProblemKind::NoNode`] if there is none.
+    fn local_event_state(&self) -> impl Future<Output = Result<LocalEventState, Problem>> + Send;
 
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.

@@ -81,6 +81,9 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         access::put_initiator,
         access::remove_initiator,
         events::events,
+        events::event_log,
+        events::local_events,
+        events::local_event_state,
         tasks::tasks,
         tasks::task,
         tasks::cancel_task,
@@ -177,13 +180,13 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
                 .put(access::put_initiator::<A>)
                 .delete(access::remove_initiator::<A>),
         )
-        .route("/events", get(events::events::<A>))
         .route("/tasks", get(tasks::tasks::<A>))
         .route(
             "/tasks/{id}",
             get(tasks::task::<A>).delete(tasks::cancel_task::<A>),
         )
         .route("/stalls", get(stalls::<A>))
+        .merge(events::routes())
         .merge(histories())
         .merge(identity::routes(door.clone()))
         .merge(upkeep())

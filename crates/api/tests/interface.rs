@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
     AccessChange, Alarm, AlarmList, AlarmSeverity, ChapAccount, Created, DeviceChange, DeviceList,
-    DeviceTier, Event, EventKind, EventSeverity, Explanation, Health, History, HistoryOf,
-    HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
-    LocalHistory, LocalHistoryQuery, LocalReport, LocalStalls, LocalSupport, LocalTraffic,
-    LogChange, LogLevel, LogLevels, Node, NodeChange, NodeDetails, NodeList, NodeOrder,
-    NodeStanding, NodeState, PathSession, Resync, Scrub, SessionList, SessionParameters, Settings,
-    SettingsChange, StallList, StallQuery, Status, SyncWork, Task, ToMove, Traffic, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    DeviceTier, Event, EventKind, EventList, EventQuery, EventSeverity, Explanation, Health,
+    History, HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut,
+    LocalCluster, LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport,
+    LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevel, LogLevels, Node, NodeChange,
+    NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, PathSession, Resync, Scrub,
+    SessionList, SessionParameters, Settings, SettingsChange, StallList, StallQuery, Status,
+    SyncWork, Task, ToMove, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::{Listener, Teller};
 use holdfast_api::trace::TraceContext;
@@ -469,6 +469,21 @@ impl Api for Remembering {
         self.ask(format!("call off {id}"))
     }
 
+    async fn event_log(&self, query: EventQuery) -> Result<EventList, Problem> {
+        self.ask(format!("event log {query:?}"))?;
+        Ok(EventList::default())
+    }
+
+    async fn local_events(&self, query: EventQuery) -> Result<LocalEvents, Problem> {
+        self.ask(format!("local events {query:?}"))?;
+        Ok(LocalEvents::default())
+    }
+
+    async fn local_event_state(&self) -> Result<LocalEventState, Problem> {
+        self.ask("local event state".to_owned())?;
+        Ok(LocalEventState::default())
+    }
+
     async fn events(&self, last: Option<&str>) -> Result<Listener, Problem> {
         self.ask(format!("events after {last:?}"))?;
         let event = Event {
@@ -478,6 +493,7 @@ impl Api for Remembering {
             severity: EventSeverity::Warning,
             subject: "node n1".to_owned(),
             detail: "down".to_owned(),
+            not_before_ms: None,
         };
         let (teller, listener) = Listener::new(VecDeque::from([Arc::new(event)]));
         // Else the stream ends after what was missed: nobody tells anything more.
@@ -1382,6 +1398,47 @@ async fn events_are_told_as_a_stream() {
     assert_eq!(heard, ["node n1"]);
     let asked = ["events after Some(\"a-0\")", "events after None"];
     assert_eq!(*api.asked.lock().unwrap(), asked);
+}
+
+#[tokio::test]
+async fn the_log_of_events_is_asked_for_in_pieces() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url.clone()], None);
+    let query = EventQuery {
+        limit: 7,
+        since_ms: 1,
+        until_ms: Some(9),
+        severity: EventSeverity::Warning,
+        kind: Some(EventKind::NodeLost),
+        after: Some("5.a-2".parse().unwrap()),
+    };
+    client.event_log(&query).await.unwrap();
+    client.local_events(&EventQuery::default()).await.unwrap();
+    client.local_event_state().await.unwrap();
+    let asked = [
+        format!("event log {query:?}"),
+        format!("local events {:?}", EventQuery::default()),
+        "local event state".to_owned(),
+    ];
+    assert_eq!(*api.asked.lock().unwrap(), asked);
+    for query in [
+        "limit=0",
+        "limit=1001",
+        "severity=none",
+        "kind=other",
+        "kind=of-tomorrow",
+        "after=a",
+        "since_ms=-1",
+        "until_ms=9223372036854775808",
+        "before=1",
+    ] {
+        for path in ["events/log", "local/events"] {
+            let what = format!("GET /api/v1/{path}?{query}");
+            let refused = send(&url, &what, "accept: */*", "").await;
+            assert!(refused.starts_with("HTTP/1.1 400"), "{query}: {refused}");
+        }
+    }
+    assert_eq!(api.asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]

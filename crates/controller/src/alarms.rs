@@ -31,7 +31,7 @@ use crate::steering::unix_ms;
 use crate::trust::Change;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 
-pub(crate) use self::changes::alarm_changes;
+pub(crate) use self::changes::{AlarmsSeen, alarm_changes};
 pub(crate) use self::watch::AlarmWatch;
 
 /// What the metadata holds of alarms.

@@ -1,12 +1,18 @@
-//! What changes, told to those who listen, by comparing what one look after the other sees.
+//! What changes, told to those who listen, by comparing what one look after the other sees. What is told to those who ask later is
+//! put down by whoever steers ([`chronicle`]), in a log ([`log`]) of which others have copies ([`copying`]).
 //!
-//! Nobody looks before somebody listens; then there is one look a second, however many do, and some minutes longer than the
-//! last of them stays, so that whoever comes back misses nothing.
+//! Nobody looks for listeners before somebody listens; then there is one look a second, however many do, and some minutes longer than
+//! the last of them stays, so that whoever comes back misses nothing.
 //!
 //! Invariants:
 //! - so many listen at most, and so many events are kept;
 //! - nobody waits for a listener: one that is too slow is told nothing more;
 //! - whoever has missed what is not kept is told that.
+
+mod chronicle;
+mod copying;
+mod log;
+mod of_all;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +27,9 @@ use crate::Controller;
 use crate::alarms::alarm_changes;
 use crate::steering::unix_ms;
 use crate::view::{Change, Snapshot};
+
+pub(crate) use self::chronicle::Chronicle;
+pub use self::log::{EVENTS_FILE, EventLog};
 
 /// Listeners of one node at a time: an eighth of the connections that the interface takes.
 pub const LISTENERS_MAX: usize = 16;
@@ -60,6 +69,7 @@ impl Log {
             severity,
             subject,
             detail,
+            not_before_ms: None,
         })
     }
 
@@ -156,8 +166,8 @@ async fn watch(controller: Controller, first: Snapshot) {
         let now = controller.snapshot().await.ok();
         let alarms_now = controller.alarms_seen().await;
         let mut log = controller.events.log();
-        if let Some(now) = now {
-            for change in now.since(&last) {
+        if let Some(mut now) = now {
+            for change in now.follow(&last) {
                 log.tell(change);
             }
             last = now;

@@ -34,6 +34,11 @@ impl KnownNodes {
         }
     }
 
+    /// Those that it told last.
+    pub(crate) fn records(&self) -> Vec<NodeRecord> {
+        self.last().map(|(_, nodes)| nodes).unwrap_or_default()
+    }
+
     fn last(&self) -> Option<Told> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()

@@ -48,13 +48,13 @@ use std::time::Duration;
 
 use holdfast_api::documents::{
     AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
-    AlarmQuery, Created, DeviceChange, DeviceList, Explanation, History, HistoryOf, HistoryQuery,
-    HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalHistory,
-    LocalHistoryQuery, LocalReport, LocalSessionQuery, LocalSessions, LocalStall, LocalStalls,
-    LocalSupport, LocalTraffic, LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList,
-    Receiver, ReceiverList, ReceiverPut, Reservations, SessionList, Settings, SettingsChange,
-    StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    AlarmQuery, Created, DeviceChange, DeviceList, EventList, EventQuery, Explanation, History,
+    HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
+    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalSessionQuery,
+    LocalSessions, LocalStall, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevels, Node,
+    NodeChange, NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut, Reservations,
+    SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -80,7 +80,7 @@ use self::trust::Change;
 use self::upkeep::Own;
 
 pub use self::audit::{AUDIT_FILE, AuditLog};
-pub use self::events::LISTENERS_MAX;
+pub use self::events::{EVENTS_FILE, EventLog, LISTENERS_MAX};
 pub use self::identity::Accounts;
 pub use self::looks::{LOOK_BYTES_OF_SLICE_MAX, LOOKS_MAX, READERS_MAX};
 pub use self::reports::REPORT_TIME_MAX;
@@ -116,6 +116,8 @@ pub struct Controller {
     seen: Arc<AtomicU64>,
     looks: Arc<Looks>,
     events: Arc<Events>,
+    /// The log of events of this process, if it keeps one.
+    event_log: Option<EventLog>,
     /// The nodes, for when the metadata does not tell them.
     known_nodes: KnownNodes,
     serve_time_max: Duration,
@@ -159,6 +161,7 @@ impl Controller {
             seen: Arc::default(),
             looks: Arc::default(),
             events: Arc::default(),
+            event_log: None,
             known_nodes: KnownNodes::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
@@ -442,6 +445,18 @@ impl Api for Controller {
 
     async fn events(&self, last: Option<&str>) -> Result<Listener, Problem> {
         self.listen(last).await
+    }
+
+    async fn event_log(&self, query: EventQuery) -> Result<EventList, Problem> {
+        self.events_of_all(query).await
+    }
+
+    async fn local_events(&self, query: EventQuery) -> Result<LocalEvents, Problem> {
+        self.events_here(&query).await
+    }
+
+    async fn local_event_state(&self) -> Result<LocalEventState, Problem> {
+        self.event_state_here()
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {

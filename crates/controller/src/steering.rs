@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Controller;
 use crate::alarms::AlarmWatch;
+use crate::events::Chronicle;
 use crate::reports::Reports;
 use crate::trust::Steering;
 
@@ -62,6 +63,7 @@ struct Memory {
     /// When it was last looked whether all secrets are sealed.
     sealed: Option<Instant>,
     alarms: AlarmWatch,
+    chronicle: Chronicle,
 }
 
 /// Where everything is, since when.
@@ -145,6 +147,22 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Raises alarms and puts down what has changed. Answers for how long it was waited for others.
+    async fn tell(
+        &mut self,
+        controller: &Controller,
+        own: &Bytes,
+        inventory: &Inventory,
+        reports: &Reports,
+    ) -> Duration {
+        let alarms = &mut self.alarms;
+        let alarms = alarms.pass(controller, own, inventory, reports).await;
+        let chronicle = &mut self.chronicle;
+        chronicle.pass(controller, inventory, reports, alarms).await
+    }
+}
+
 /// Which nodes are silent, as long as this controller steers: what a repair delay is counted by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silences(Arc<Mutex<BTreeMap<NodeId, Instant>>>);
@@ -185,26 +203,40 @@ struct Heard {
 /// Steers whenever nobody else does. Never ends.
 pub(crate) async fn run(controller: Controller) {
     loop {
-        if let Some((lease, own)) = stand(&controller).await {
-            tracing::info!("steers the cluster from now on");
-            let over = lead(&controller, lease, &own).await;
-            controller.silences.note(BTreeMap::new());
-            tracing::info!("steers the cluster no more");
-            // In metadata that is not believed nothing is changed: there the lease ends by itself.
-            if let Over::NoNode = over {
-                controller.desk.ask(MetadataRequest::Revoke(lease)).await;
+        match stand(&controller).await {
+            Stood::Chosen(lease, own) => {
+                tracing::info!("steers the cluster from now on");
+                let over = lead(&controller, lease, &own).await;
+                controller.silences.note(BTreeMap::new());
+                tracing::info!("steers the cluster no more");
+                // In metadata that is not believed nothing is changed: there the lease ends by itself.
+                if let Over::NoNode = over {
+                    controller.desk.ask(MetadataRequest::Revoke(lease)).await;
+                }
             }
+            Stood::Behind(leader) => controller.copy_events(leader).await,
+            Stood::Nowhere => {}
         }
         sleep(STAND_PAUSE).await;
     }
 }
 
+/// What came of standing.
+enum Stood {
+    /// It steers, with this lease and this record.
+    Chosen(LeaseId, Bytes),
+    /// This node does.
+    Behind(NodeId),
+    /// Nobody is known to.
+    Nowhere,
+}
+
 /// Takes the lead, if nobody has it, and the node may. Who the nodes are is read along: each node is to know when the
 /// metadata is away, from its start on.
-async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
+async fn stand(controller: &Controller) -> Stood {
     let steering = controller.may_steer();
     if steering == Steering::Disbelieved {
-        return None;
+        return Stood::Nowhere;
     }
     let look = Transaction {
         success: vec![
@@ -213,23 +245,32 @@ async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
         ],
         ..Transaction::default()
     };
-    let found = controller.desk.transact(look).await.ok()?;
+    let Ok(found) = controller.desk.transact(look).await else {
+        return Stood::Nowhere;
+    };
     if controller.has_gone_back(found.revision) {
-        return None;
+        return Stood::Nowhere;
     }
     if let Some(OperationResult::Range(nodes)) = found.results.get(1) {
         let nodes = nodes.iter();
         let records = nodes.filter_map(|pair| NodeRecord::decode(&pair.value).ok());
         controller.known_nodes.note(records.collect());
     }
-    let has_leader =
-        !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty());
-    if has_leader || steering != Steering::Allowed {
-        return None;
+    match found.results.first() {
+        Some(OperationResult::Range(found)) if found.is_empty() => {}
+        Some(OperationResult::Range(found)) => {
+            let leader = found.first();
+            let leader = leader.and_then(|pair| LeaderRecord::decode(&pair.value).ok());
+            return leader.map_or(Stood::Nowhere, |leader| Stood::Behind(leader.node));
+        }
+        _ => return Stood::Nowhere,
+    }
+    if steering != Steering::Allowed {
+        return Stood::Nowhere;
     }
     let granted = MetadataRequest::Grant { time_to_live: TERM };
     let MetadataAnswer::Granted { lease, .. } = controller.desk.ask(granted).await else {
-        return None;
+        return Stood::Nowhere;
     };
     let node = controller.local.as_ref().map(|local| local.borrow().node);
     let record = LeaderRecord {
@@ -251,11 +292,11 @@ async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
         failure: Vec::new(),
     };
     match controller.desk.transact(take).await {
-        Ok(outcome) if outcome.succeeded => Some((lease, own)),
+        Ok(outcome) if outcome.succeeded => Stood::Chosen(lease, own),
         // If it was done all the same, it goes with the lease.
         _ => {
             controller.desk.ask(MetadataRequest::Revoke(lease)).await;
-            None
+            Stood::Nowhere
         }
     }
 }
@@ -335,10 +376,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             ..heard.seen
         })
     });
-    memory
-        .alarms
-        .pass(controller, own, &inventory, &reports)
-        .await;
+    let waited = waited + memory.tell(controller, own, &inventory, &reports).await;
     sight.unchanged = memory.unchanged(Instant::now(), &inventory, &reports);
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);

@@ -4,6 +4,7 @@
 mod access;
 mod alarms;
 mod devices;
+mod event_log;
 mod events;
 mod gone_back;
 mod identity;

@@ -1,4 +1,4 @@
-//! What changes, as the client is told it.
+//! What changes, as the client is told it, and what has changed.
 
 use axum::http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{ANSWER_BYTES_MAX, ApiClient, ApiUrl, ClientError, Failure, READ_TIME_MAX, Tried};
 use crate::Problem;
-use crate::documents::Event;
+use crate::documents::{Event, EventList, EventQuery, LocalEventState, LocalEvents};
 
 /// Bytes of one event at most.
 const EVENT_BYTES_MAX: usize = 64 << 10;
@@ -17,6 +17,31 @@ const EVENT_BYTES_MAX: usize = 64 << 10;
 const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(45);
 
 impl ApiClient {
+    /// What happened, as the logs of all nodes that answer have it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn event_log(&self, query: &EventQuery) -> Result<EventList, ClientError> {
+        self.read(&format!("/events/log?{}", query_of(query))).await
+    }
+
+    /// What happened, as the node at the URL has it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn local_events(&self, query: &EventQuery) -> Result<LocalEvents, ClientError> {
+        self.read(&format!("/local/events?{}", query_of(query)))
+            .await
+    }
+
+    /// How everything was when the node at the URL put something down last.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn local_event_state(&self) -> Result<LocalEventState, ClientError> {
+        self.read("/local/events/state").await
+    }
+
     /// Tells each event to `each`, from after `last` on, until the stream ends: it may be begun anew then with the last one's id.
     ///
     /// # Errors
@@ -74,6 +99,30 @@ impl ApiClient {
         let problem = serde_json::from_slice(&body).map_err(|_| Failure::Stranger(status))?;
         Ok(Err(problem))
     }
+}
+
+fn query_of(query: &EventQuery) -> String {
+    let EventQuery {
+        limit,
+        since_ms,
+        until_ms,
+        severity,
+        kind,
+        after,
+    } = query;
+    let severity = severity.as_str();
+    let mut text = format!("limit={limit}&since_ms={since_ms}&severity={severity}");
+    if let Some(until) = until_ms {
+        text.push_str(&format!("&until_ms={until}"));
+    }
+    if let Some(kind) = kind {
+        text.push_str(&format!("&kind={}", kind.as_str()));
+    }
+    // A cursor has no letters that mean something in an address.
+    if let Some(after) = after {
+        text.push_str(&format!("&after={after}"));
+    }
+    text
 }
 
 async fn hear(mut body: Incoming, each: &mut impl FnMut(Event)) {

@@ -1,18 +1,24 @@
-//! What changes, as server-sent events.
+//! What changes, as server-sent events, and what has changed, as it is kept.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use tokio_stream::StreamExt as _;
 
-use super::answers::OfQuery;
-use crate::documents::Event;
-use crate::{Api, Problem};
+use super::answers::{OfNode, OfQuery};
+use super::{asked, check_time};
+use crate::documents::{
+    EVENTS_MAX, Event, EventKind, EventList, EventQuery, LocalEventState, LocalEvents,
+};
+use crate::{Api, Problem, ProblemKind};
 
 /// A comment goes out so often where nothing happens, so that both ends see that the other is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -20,6 +26,14 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const LAST_EVENT: &str = "last-event-id";
 /// Letters of that at most: ours are short.
 const LAST_EVENT_LENGTH_MAX: usize = 64;
+
+pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
+    Router::new()
+        .route("/events", get(events::<A>))
+        .route("/events/log", get(event_log::<A>))
+        .route("/local/events", get(local_events::<A>))
+        .route("/local/events/state", get(local_event_state::<A>))
+}
 
 /// What a listener may say.
 #[derive(utoipa::IntoParams)]
@@ -50,6 +64,63 @@ pub(super) async fn events<A: Api>(
     let stream = listener.map(|event| Ok::<_, Infallible>(line(&event)));
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(stream).keep_alive(heartbeat).into_response())
+}
+
+/// What happened, also while nobody listened
+///
+/// The node that steers the cluster puts down what changes, and two others keep a copy: what all nodes that answer have of it, each
+/// event once. A node keeps the last 8 MiB of it at least, and 16 MiB at most.
+#[utoipa::path(get, path = "/api/v1/events/log", params(EventQuery), responses(
+    (status = 200, body = EventList),
+    OfQuery,
+))]
+pub(super) async fn event_log<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<EventQuery>, QueryRejection>,
+) -> Result<Json<EventList>, Problem> {
+    api.event_log(event_query(query)?).await.map(Json)
+}
+
+/// What happened, as the node that is asked has it
+#[utoipa::path(get, path = "/api/v1/local/events", params(EventQuery), responses(
+    (status = 200, body = LocalEvents),
+    OfNode,
+))]
+pub(super) async fn local_events<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<EventQuery>, QueryRejection>,
+) -> Result<Json<LocalEvents>, Problem> {
+    api.local_events(event_query(query)?).await.map(Json)
+}
+
+/// How everything was when something happened last, as the node that is asked has it
+///
+/// For the node that steers next: it tells what has changed since.
+#[utoipa::path(get, path = "/api/v1/local/events/state", responses(
+    (status = 200, body = LocalEventState),
+    OfNode,
+))]
+pub(super) async fn local_event_state<A: Api>(
+    State(api): State<Arc<A>>,
+) -> Result<Json<LocalEventState>, Problem> {
+    api.local_event_state().await.map(Json)
+}
+
+fn event_query(query: Result<Query<EventQuery>, QueryRejection>) -> Result<EventQuery, Problem> {
+    let query = asked(query)?;
+    check_time("since_ms", Some(query.since_ms))?;
+    check_time("until_ms", query.until_ms)?;
+    if query.kind == Some(EventKind::Other) {
+        return Err(
+            Problem::new(ProblemKind::Invalid, "kind is none that this version tells")
+                .hint("what is expected is described by /api/v1/openapi.json"),
+        );
+    }
+    if (1..=EVENTS_MAX).contains(&query.limit) {
+        return Ok(query);
+    }
+    let detail = format!("limit is {}, and not 1 to {EVENTS_MAX}", query.limit);
+    Err(Problem::new(ProblemKind::Invalid, detail).hint("ask for the rest with `after`"))
 }
 
 fn line(event: &Event) -> sse::Event {

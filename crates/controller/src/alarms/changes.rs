@@ -1,22 +1,130 @@
-//! What changed of the alarms between two looks, for those who listen.
+//! What changed of the alarms between two looks, and who was told of them, for those who listen, and those who ask later.
+//!
+//! Invariant: why somebody could not be told is for administrators, and told nowhere here.
+
+use std::collections::BTreeSet;
 
 use holdfast_api::documents::{AlarmSeverity, EventKind, EventSeverity};
+use holdfast_control::forgotten_changes;
 use holdfast_model::record::{AlarmEntry, AlarmsRecord};
+use serde::{Deserialize, Serialize};
 
 use super::documents::severity;
-use super::words;
+use super::telling::news;
+use super::{Kept, words};
 use crate::Controller;
 use crate::view::Change;
 
+/// Alarms that are named where somebody was told of them; the others are counted.
+const NAMED_MAX: usize = 5;
+
+/// What is compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AlarmsSeen {
+    alarms: AlarmsRecord,
+    /// The receivers that are told of critical alarms only.
+    critical_only: BTreeSet<String>,
+}
+
+impl From<&Kept> for AlarmsSeen {
+    fn from(kept: &Kept) -> Self {
+        let mut alarms = kept.alarms.clone();
+        for trouble in alarms.undelivered.values_mut() {
+            trouble.why.clear();
+        }
+        let receivers = kept.receivers.receivers.iter();
+        let critical = receivers.filter(|(_, receiver)| receiver.critical_only);
+        Self {
+            alarms,
+            critical_only: critical.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+}
+
 impl Controller {
     /// The alarms on record, if that can be seen.
-    pub(crate) async fn alarms_seen(&self) -> Option<AlarmsRecord> {
-        Some(self.alarms_kept().await.ok()?.alarms)
+    pub(crate) async fn alarms_seen(&self) -> Option<AlarmsSeen> {
+        Some((&self.alarms_kept().await.ok()?).into())
     }
 }
 
 /// What has changed since `before`.
-pub(crate) fn alarm_changes(before: &AlarmsRecord, then: &AlarmsRecord) -> Vec<Change> {
+pub(crate) fn alarm_changes(before: &AlarmsSeen, then: &AlarmsSeen) -> Vec<Change> {
+    let mut changes = of_alarms(&before.alarms, &then.alarms);
+    of_receivers(&before.alarms, then, &mut changes);
+    changes
+}
+
+fn of_receivers(before: &AlarmsRecord, then: &AlarmsSeen, changes: &mut Vec<Change>) {
+    let now = &then.alarms;
+    for (name, until) in &now.told {
+        let trouble = now.undelivered.get(name);
+        let known = before.undelivered.get(name);
+        if let Some(trouble) = trouble
+            && known.is_none_or(|known| trouble.is_given_up && !known.is_given_up)
+        {
+            let words = if trouble.is_given_up {
+                "could not be told of alarms, and that is given up: `holdfast receiver list` says why"
+            } else {
+                "cannot be told of alarms, and is tried again: `holdfast receiver list` says why"
+            };
+            changes.push(Change {
+                kind: EventKind::AlarmUntold,
+                severity: EventSeverity::Warning,
+                subject: format!("receiver {name}"),
+                detail: words.to_owned(),
+            });
+        }
+        // A new receiver is told of nothing that was before it.
+        let Some(since) = before.told.get(name) else {
+            continue;
+        };
+        let is_given_up = trouble.is_some_and(|trouble| trouble.is_given_up);
+        if since >= until || is_given_up {
+            continue;
+        }
+        if let Some(detail) = told(now, (*since, *until), then.critical_only.contains(name)) {
+            changes.push(Change {
+                kind: EventKind::AlarmTold,
+                severity: EventSeverity::Info,
+                subject: format!("receiver {name}"),
+                detail,
+            });
+        }
+    }
+}
+
+/// What a receiver was told that has been told of these changes, if it was anything.
+fn told(alarms: &AlarmsRecord, (since, until): (u64, u64), critical_only: bool) -> Option<String> {
+    let mut then = alarms.clone();
+    then.changes = until;
+    then.raised.retain(|entry| entry.id <= until);
+    // What was over later was told as raised.
+    let is_over = |entry: &AlarmEntry| entry.cleared.as_ref().is_some_and(|it| it.change <= until);
+    let later = then.cleared.iter().filter(|entry| !is_over(entry));
+    let later = later.filter(|entry| entry.id <= until).cloned();
+    let later = later.map(|entry| AlarmEntry {
+        cleared: None,
+        ..entry
+    });
+    then.raised.extend(later.collect::<Vec<_>>());
+    then.cleared.retain(is_over);
+    let news = news(&then, since, critical_only);
+    let forgotten = forgotten_changes(&then, since);
+    if news.is_empty() && forgotten == 0 {
+        return None;
+    }
+    let names = news.iter().take(NAMED_MAX);
+    let names = names.map(|it| format!("{} {} of {}", it.code, it.change.name(), it.subject));
+    let mut names: Vec<String> = names.collect();
+    let others = news.len().saturating_sub(NAMED_MAX) as u64 + forgotten;
+    if others > 0 {
+        names.push(format!("{others} more"));
+    }
+    Some(format!("was told: {}", names.join(", ")))
+}
+
+fn of_alarms(before: &AlarmsRecord, then: &AlarmsRecord) -> Vec<Change> {
     let mut changes = Vec::new();
     for entry in &then.cleared {
         if entry
@@ -72,7 +180,9 @@ fn change(kind: EventKind, severity: EventSeverity, entry: &AlarmEntry, detail: 
 
 #[cfg(test)]
 mod tests {
-    use holdfast_model::record::{Acknowledgement, Clearing};
+    use std::collections::BTreeMap;
+
+    use holdfast_model::record::{Acknowledgement, Clearing, Undelivered};
 
     use super::*;
 
@@ -95,7 +205,7 @@ mod tests {
             raised: vec![entry(1), entry(2)],
             ..AlarmsRecord::default()
         };
-        assert_eq!(alarm_changes(&before, &before), []);
+        assert_eq!(of_alarms(&before, &before), []);
         let acknowledged = Some(Acknowledgement {
             by: "user eve".to_owned(),
             at_ms: 2000,
@@ -120,7 +230,7 @@ mod tests {
             }],
             ..AlarmsRecord::default()
         };
-        let changes = alarm_changes(&before, &then);
+        let changes = of_alarms(&before, &then);
         let told = changes
             .iter()
             .map(|it| (it.kind, &*it.subject, &*it.detail));
@@ -145,6 +255,64 @@ mod tests {
             ]
         );
         assert_eq!(changes[2].severity, EventSeverity::Error);
-        assert_eq!(alarm_changes(&then, &then), []);
+        assert_eq!(of_alarms(&then, &then), []);
+    }
+
+    fn seen(changes: u64, told: u64, trouble: Option<bool>) -> AlarmsSeen {
+        let undelivered = trouble.map(|is_given_up| Undelivered {
+            at_ms: 1,
+            why: "smtp.example refuses".to_owned(),
+            attempts: 1,
+            is_given_up,
+        });
+        let alarms = AlarmsRecord {
+            changes,
+            raised: (1..=changes).map(entry).collect(),
+            told: BTreeMap::from([("ops".to_owned(), told)]),
+            undelivered: undelivered
+                .into_iter()
+                .map(|it| ("ops".to_owned(), it))
+                .collect(),
+            ..AlarmsRecord::default()
+        };
+        (&Kept {
+            alarms,
+            ..Kept::default()
+        })
+            .into()
+    }
+
+    #[test]
+    fn who_was_told_and_who_could_not_be_is_told() {
+        let words = |before: &AlarmsSeen, then: &AlarmsSeen| {
+            let changes = alarm_changes(before, then).into_iter();
+            let of_receivers = changes.filter(|it| it.subject == "receiver ops");
+            of_receivers
+                .map(|it| (it.kind, it.detail))
+                .collect::<Vec<_>>()
+        };
+        let untold = seen(2, 0, None);
+        assert_eq!(words(&seen(0, 0, None), &untold), []);
+        let trouble = seen(2, 0, Some(false));
+        let told = words(&untold, &trouble);
+        assert_eq!((told.len(), told[0].0), (1, EventKind::AlarmUntold));
+        assert!(!told[0].1.contains("smtp"), "{told:?}");
+        assert!(!serde_json::to_string(&trouble).unwrap().contains("smtp"));
+        assert_eq!(words(&trouble, &trouble), []);
+        let all = "was told: node-lost raised of node n2, node-lost raised of node n1";
+        let expected = [(EventKind::AlarmTold, all.to_owned())];
+        assert_eq!(words(&trouble, &seen(2, 2, None)), expected);
+        // What is given up was told to nobody.
+        let given_up = words(&trouble, &seen(2, 2, Some(true)));
+        assert_eq!((given_up.len(), given_up[0].0), (1, EventKind::AlarmUntold));
+        let many = words(&seen(9, 0, None), &seen(9, 8, None));
+        assert!(many[0].1.ends_with("of node n4, 3 more"), "{many:?}");
+        // It is told of critical ones only, and these are warnings.
+        let mut then = seen(2, 2, None);
+        then.critical_only.insert("ops".to_owned());
+        for entry in &mut then.alarms.raised {
+            entry.kind = "pool-filling".to_owned();
+        }
+        assert_eq!(words(&untold, &then), []);
     }
 }

@@ -106,7 +106,7 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// What there is to tell a receiver that has been told until a change.
-fn news(alarms: &AlarmsRecord, told: u64, critical_only: bool) -> Vec<Told> {
+pub(super) fn news(alarms: &AlarmsRecord, told: u64, critical_only: bool) -> Vec<Told> {
     let is_meant =
         |entry: &&AlarmEntry| !critical_only || severity(&entry.kind) != AlarmSeverity::Warning;
     let is_new = |entry: &&AlarmEntry| {

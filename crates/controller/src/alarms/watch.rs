@@ -9,7 +9,7 @@ use holdfast_stdx::Bytes;
 use tokio::time::Instant;
 
 use super::telling::Telling;
-use super::{Kept, words};
+use super::{AlarmsSeen, Kept, words};
 use crate::Controller;
 use crate::alarms::documents::severity;
 use crate::reports::Reports;
@@ -44,19 +44,20 @@ impl Default for AlarmWatch {
 
 impl AlarmWatch {
     /// Looks at what there is, raises and clears, and has those told who are to be. What goes wrong is tried again in the next
-    /// pass. `own` is what is on record of whoever steers: of another one nothing is changed.
+    /// pass. `own` is what is on record of whoever steers: of another one nothing is changed. Answers what there is then, if that can
+    /// be seen.
     pub(crate) async fn pass(
         &mut self,
         controller: &Controller,
         own: &Bytes,
         inventory: &Inventory,
         reports: &Reports,
-    ) {
+    ) -> Option<AlarmsSeen> {
         let kept = match controller.alarms_kept().await {
             Ok(kept) => kept,
             Err(problem) => {
                 self.complain(&format!("the alarms on record cannot be read: {problem}"));
-                return;
+                return None;
             }
         };
         let now = Moment {
@@ -80,7 +81,7 @@ impl AlarmWatch {
         let Some(mut transaction) = kept.until(&next) else {
             self.book = book;
             self.telling.pass(controller, &kept);
-            return;
+            return Some((&kept).into());
         };
         transaction.compare.push(Compare::Value {
             key: LEADER_KEY.into(),
@@ -105,6 +106,7 @@ impl AlarmWatch {
             }
         };
         self.telling.pass(controller, told);
+        Some(told.into())
     }
 
     /// Says what is not raised now because of maintenance, and what is not held any more.

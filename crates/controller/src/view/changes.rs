@@ -2,7 +2,13 @@
 //!
 //! Invariants:
 //! - rates, bytes and times are not compared: they change all the time;
-//! - of many replicas that are brought up to date one change is told for each volume and node.
+//! - of many replicas that are brought up to date one change is told for each volume and node;
+//! - what is not seen has not changed: of a node that does not answer what was last known is kept.
+
+#[cfg(test)]
+mod many;
+mod pairs;
+mod syncs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,38 +18,56 @@ use holdfast_api::documents::{
 };
 use holdfast_control::Inventory;
 use holdfast_model::{ByteSize, NodeId, VolumeId};
+use serde::{Deserialize, Serialize};
 
-use super::work::{self, Missing};
+use self::syncs::SyncState;
 use crate::reports::Reports;
+use crate::steering::unix_ms;
 
-/// What is compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is compared. It is kept for whoever compares next, also by another version: what that does not know it leaves out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
+    /// When it was taken, in milliseconds since 1970 (UTC), by the clock of whoever looked.
+    at_ms: u64,
     health: Health,
+    #[serde(with = "pairs")]
     volumes: BTreeMap<VolumeId, VolumeState>,
+    #[serde(with = "pairs")]
     nodes: BTreeMap<NodeId, NodeStateOf>,
+    #[serde(with = "pairs")]
     devices: BTreeMap<(NodeId, u16), DeviceStateOf>,
-    syncs: BTreeSet<(String, String)>,
+    #[serde(with = "pairs")]
+    syncs: BTreeMap<(VolumeId, NodeId), SyncState>,
+    /// What nobody copies now, though it is to be there.
+    #[serde(skip)]
+    lacking: BTreeSet<(VolumeId, NodeId)>,
+    /// Volumes of which a node has something that is up to date.
+    #[serde(skip)]
+    holders: BTreeSet<(VolumeId, NodeId)>,
     settings: Settings,
+    #[serde(with = "pairs")]
     alerts: BTreeMap<(Severity, String, String), Alert>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct VolumeState {
     name: String,
     health: Health,
     bytes: u64,
     access: VolumeAccess,
+    /// Bytes that were copied to bring its replicas up to date, ever.
+    #[serde(default)]
+    moved: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeStateOf {
     name: String,
     is_up: bool,
     standing: NodeStanding,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct DeviceStateOf {
     node: String,
     path: String,
@@ -77,23 +101,24 @@ fn change(
 impl Snapshot {
     pub(crate) fn of(inventory: &Inventory, reports: &Reports) -> Self {
         let status = super::status(inventory, reports);
-        let mut syncs = BTreeSet::new();
-        let mut volumes = BTreeMap::new();
-        for (id, volume) in &inventory.volumes {
+        let volumes = inventory.volumes.iter().map(|(id, volume)| {
             let record = &volume.record;
-            let slices = inventory.slices_of(record);
-            let missing = slices.flat_map(|slice| work::missing(inventory, reports, slice));
-            let moves = missing.filter(Missing::moves);
-            let target = |one: Missing| super::name(inventory, one.target);
-            syncs.extend(moves.map(|one| (record.name.clone(), target(one))));
             let state = VolumeState {
                 name: record.name.clone(),
                 health: super::volume_health(inventory, reports, record),
                 bytes: record.bytes,
                 access: crate::access::of(inventory, record),
+                moved: super::bytes_moved(inventory, reports, record),
             };
-            volumes.insert(*id, state);
-        }
+            (*id, state)
+        });
+        let volumes = volumes.collect();
+        let at_ms = unix_ms();
+        let syncs::Seen {
+            syncs,
+            lacking,
+            holders,
+        } = syncs::of(inventory, reports, &volumes, at_ms);
         let listed = super::nodes(inventory, reports).nodes;
         let mut devices = BTreeMap::new();
         for node in &listed {
@@ -117,11 +142,14 @@ impl Snapshot {
             (NodeId(node.node), state)
         });
         Self {
+            at_ms,
             health: status.health,
             nodes: nodes.collect(),
             volumes,
             devices,
             syncs,
+            lacking,
+            holders,
             settings: Settings {
                 etag: None,
                 ..crate::members::settings(inventory)
@@ -130,8 +158,30 @@ impl Snapshot {
         }
     }
 
-    /// What has changed since `before`.
-    pub(crate) fn since(&self, before: &Self) -> Vec<Change> {
+    /// When it was taken, in milliseconds since 1970 (UTC).
+    pub(crate) const fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// Is what is compared with next, after `before`: tells what has changed since, and keeps of that what is not seen now, and
+    /// what is known of what has begun.
+    pub(crate) fn follow(&mut self, before: &Self) -> Vec<Change> {
+        let changes = self.since(before);
+        for (key, sync) in &mut self.syncs {
+            if let Some(known) = before.syncs.get(key) {
+                sync.clone_from(known);
+            }
+        }
+        let nodes = &self.nodes;
+        let is_silent = |node: &NodeId| nodes.get(node).is_some_and(|node| !node.is_up);
+        let unseen = before.devices.iter().filter(|(key, _)| is_silent(&key.0));
+        for (key, device) in unseen {
+            self.devices.entry(*key).or_insert_with(|| device.clone());
+        }
+        changes
+    }
+
+    fn since(&self, before: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.health != before.health {
             let words = format!("{}, after {}", self.health.as_str(), before.health.as_str());
@@ -141,27 +191,7 @@ impl Snapshot {
         self.nodes_since(before, &mut changes);
         self.devices_since(before, &mut changes);
         self.volumes_since(before, &mut changes);
-        let syncs = [
-            (
-                EventKind::SyncBegan,
-                &self.syncs,
-                &before.syncs,
-                "is brought up to date",
-            ),
-            (
-                EventKind::SyncEnded,
-                &before.syncs,
-                &self.syncs,
-                "is not brought up to date any more",
-            ),
-        ];
-        for (kind, these, those, words) in syncs {
-            for (volume, node) in these.difference(those) {
-                let words = format!("what is to be on {node} {words}");
-                let subject = format!("volume {volume}");
-                changes.push(change(kind, EventSeverity::Info, subject, words));
-            }
-        }
+        self.syncs_since(before, &mut changes);
         if self.settings != before.settings {
             let words = "changed: they are in effect";
             changes.push(change(
@@ -323,11 +353,14 @@ mod tests {
             detail: alert.to_owned(),
         };
         Snapshot {
+            at_ms: 1000,
             health,
             volumes: BTreeMap::new(),
             nodes: BTreeMap::new(),
             devices: BTreeMap::new(),
-            syncs: BTreeSet::new(),
+            syncs: BTreeMap::new(),
+            lacking: BTreeSet::new(),
+            holders: BTreeSet::new(),
             settings: Settings {
                 repair_delay_seconds: 1,
                 rebalance: true,
@@ -382,5 +415,129 @@ mod tests {
         let told = lost.since(&before);
         assert_eq!(told[0].kind, EventKind::DeviceLost);
         assert_eq!(told[0].subject, "device 3 of node n1");
+    }
+
+    fn node(name: &str, is_up: bool) -> NodeStateOf {
+        NodeStateOf {
+            name: name.to_owned(),
+            is_up,
+            standing: NodeStanding::Active,
+        }
+    }
+
+    #[test]
+    fn what_a_device_has_become_while_its_node_was_away_is_told_when_it_is_back() {
+        let device = |state| DeviceStateOf {
+            node: "n1".to_owned(),
+            path: "/dev/sdb".to_owned(),
+            state,
+            is_absent: false,
+        };
+        let here = |state| Snapshot {
+            nodes: BTreeMap::from([(NodeId(1), node("n1", true))]),
+            devices: BTreeMap::from([((NodeId(1), 3), device(state))]),
+            ..with("", Health::Healthy)
+        };
+        let mut away = Snapshot {
+            nodes: BTreeMap::from([(NodeId(1), node("n1", false))]),
+            ..with("", Health::Healthy)
+        };
+        let kinds =
+            |changes: Vec<Change>| changes.into_iter().map(|it| it.kind).collect::<Vec<_>>();
+        let changes = away.follow(&here(DeviceState::InUse));
+        assert_eq!(kinds(changes), [EventKind::NodeLost]);
+        let mut back = here(DeviceState::Lost);
+        let expected = [EventKind::NodeBack, EventKind::DeviceLost];
+        assert_eq!(kinds(back.follow(&away)), expected);
+    }
+
+    fn syncing(moved: u64, is_moving: bool, is_done: bool) -> Snapshot {
+        let key = (VolumeId(7), NodeId(2));
+        let volume = VolumeState {
+            name: "db".to_owned(),
+            health: Health::Healthy,
+            bytes: 1 << 30,
+            access: VolumeAccess {
+                open: true,
+                initiators: Vec::new(),
+            },
+            moved,
+        };
+        let sync = SyncState {
+            volume: "db".to_owned(),
+            node: "n2".to_owned(),
+            bytes: 100 << 20,
+            since_ms: 1000,
+            moved,
+        };
+        Snapshot {
+            volumes: BTreeMap::from([(VolumeId(7), volume)]),
+            syncs: is_moving.then_some((key, sync)).into_iter().collect(),
+            lacking: (!is_moving && !is_done)
+                .then_some(key)
+                .into_iter()
+                .collect(),
+            holders: is_done.then_some(key).into_iter().collect(),
+            ..with("", Health::Healthy)
+        }
+    }
+
+    #[test]
+    fn a_sync_that_has_ended_tells_what_was_copied_and_how_long_that_took() {
+        let words = |changes: Vec<Change>| {
+            let words = changes
+                .into_iter()
+                .map(|it| (it.kind, it.severity, it.detail));
+            words.collect::<Vec<_>>()
+        };
+        let idle = syncing(5 << 20, false, true);
+        let mut begun = syncing(5 << 20, true, false);
+        let told = words(begun.follow(&idle));
+        let began = "what is to be on n2 is brought up to date: 100 MiB to copy";
+        let info = EventSeverity::Info;
+        assert_eq!(told, [(EventKind::SyncBegan, info, began.to_owned())]);
+        let mut going = Snapshot {
+            at_ms: 60_000,
+            ..syncing(50 << 20, true, false)
+        };
+        assert_eq!(words(going.follow(&begun)), []);
+        let at_end = |is_done| Snapshot {
+            at_ms: 124_000,
+            ..syncing(95 << 20, false, is_done)
+        };
+        let done =
+            "what is to be on n2 is up to date: 90 MiB were copied for the volume in 2 min 3 s";
+        let ended = EventKind::SyncEnded;
+        let told = words(at_end(true).follow(&going));
+        assert_eq!(told, [(ended, info, done.to_owned())]);
+        let stopped = "what is to be on n2 is not brought up to date any more, and is not up to date: nobody can copy it now; 90 MiB \
+                       were copied for the volume in 2 min 3 s";
+        let told = words(at_end(false).follow(&going));
+        assert_eq!(told, [(ended, EventSeverity::Warning, stopped.to_owned())]);
+        let deleted = with("", Health::Healthy).follow(&going);
+        let deleted = words(deleted);
+        let gone = "what was to be on n2 is not brought up to date any more: the volume is deleted";
+        assert!(
+            deleted.contains(&(ended, info, gone.to_owned())),
+            "{deleted:?}"
+        );
+    }
+
+    /// Another node goes on with it, perhaps of another version.
+    #[test]
+    fn what_is_kept_is_read_as_it_was() {
+        let kept = Snapshot {
+            nodes: BTreeMap::from([(NodeId(1), node("n1", false))]),
+            lacking: BTreeSet::new(),
+            holders: BTreeSet::new(),
+            ..syncing(1, true, false)
+        };
+        let mut value = serde_json::to_value(&kept).unwrap();
+        assert_eq!(
+            serde_json::from_value::<Snapshot>(value.clone()).unwrap(),
+            kept
+        );
+        value["of-tomorrow"] = true.into();
+        assert_eq!(serde_json::from_value::<Snapshot>(value).unwrap(), kept);
     }
 }

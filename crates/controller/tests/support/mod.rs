@@ -32,12 +32,14 @@ pub(crate) fn open(folder: &Path) -> Embedded {
     Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
 }
 
-/// A node's API without a node: it reports what it is given, and keeps what is ordered about its devices and its log.
+/// A node's API without a node: it reports what it is given, and keeps what is ordered about its devices and its log. Its log of
+/// events has what it is given.
 #[derive(Default)]
 pub(crate) struct Reporter(
     pub(crate) Mutex<LocalReport>,
     pub(crate) Mutex<Vec<DeviceChange>>,
     pub(crate) Mutex<LogLevel>,
+    pub(crate) Mutex<Vec<holdfast_api::documents::Event>>,
 );
 
 fn elsewhere<T>() -> Result<T, Problem> {
@@ -244,6 +246,32 @@ impl Api for Reporter {
     }
 
     async fn cancel_task(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
+    async fn event_log(
+        &self,
+        _: holdfast_api::documents::EventQuery,
+    ) -> Result<holdfast_api::documents::EventList, Problem> {
+        elsewhere()
+    }
+
+    async fn local_events(
+        &self,
+        query: holdfast_api::documents::EventQuery,
+    ) -> Result<holdfast_api::documents::LocalEvents, Problem> {
+        let told = self.3.lock().unwrap();
+        let mut events: Vec<_> = told.iter().filter(|it| query.wants(it)).cloned().collect();
+        events.sort_by_key(|event| std::cmp::Reverse(event.place()));
+        events.truncate(query.limit as usize);
+        Ok(holdfast_api::documents::LocalEvents {
+            node: self.0.lock().unwrap().node,
+            events,
+            ..Default::default()
+        })
+    }
+
+    async fn local_event_state(&self) -> Result<holdfast_api::documents::LocalEventState, Problem> {
         elsewhere()
     }
 

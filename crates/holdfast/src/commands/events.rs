@@ -65,6 +65,7 @@ mod tests {
             severity: EventSeverity::Warning,
             subject: "node n1".to_owned(),
             detail: "down".to_owned(),
+            not_before_ms: None,
         };
         let line = "2023-11-14 22:13:20.123  warning  node-lost       node n1: down\n";
         assert_eq!(text(&event), line);

@@ -7,7 +7,7 @@ use holdfast_api::Door;
 use holdfast_api::documents::{
     Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, SyncWork,
 };
-use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller};
+use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller, EVENTS_FILE, EventLog};
 use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
@@ -45,7 +45,10 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             let controller = Controller::new(cluster, session, None);
             tokio::spawn(found::found(controller, directory.clone(), report.clone()));
         }
+        let events = directory.join(EVENTS_FILE);
+        let events = EventLog::open(&events).expect("a process that starts has threads to be had");
         let controller = Controller::new(cluster, session, Some(report))
+            .putting_down(events)
             .connecting(connector)
             .sealing(seal)
             .showing(credentials)

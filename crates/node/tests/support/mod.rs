@@ -483,6 +483,24 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn event_log(
+        &self,
+        _: holdfast_api::documents::EventQuery,
+    ) -> Result<holdfast_api::documents::EventList, Problem> {
+        elsewhere()
+    }
+
+    async fn local_events(
+        &self,
+        _: holdfast_api::documents::EventQuery,
+    ) -> Result<holdfast_api::documents::LocalEvents, Problem> {
+        elsewhere()
+    }
+
+    async fn local_event_state(&self) -> Result<holdfast_api::documents::LocalEventState, Problem> {
+        elsewhere()
+    }
+
     async fn events(&self, _: Option<&str>) -> Result<holdfast_api::events::Listener, Problem> {
         elsewhere()
     }

@@ -1,0 +1,141 @@
+//! The logs of events of all nodes as one.
+//!
+//! Invariants:
+//! - what is in several logs is told once;
+//! - a node that does not answer is named.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::documents::{EventList, EventQuery, LocalEventState, LocalEvents};
+use holdfast_api::{ApiClient, Problem};
+use holdfast_model::NodeId;
+
+use super::log::{EventLog, Found};
+use crate::asking::{ask_each, silent};
+use crate::{Controller, problem};
+
+impl Controller {
+    /// With the log of events of this process. What is put down is in it whoever listens, if this process steers.
+    #[must_use]
+    pub fn putting_down(self, log: EventLog) -> Self {
+        let event_log = Some(log);
+        Self { event_log, ..self }
+    }
+
+    fn own_log(&self) -> Result<&EventLog, Problem> {
+        self.event_log.as_ref().ok_or_else(problem::no_node)
+    }
+
+    pub(crate) async fn events_here(&self, query: &EventQuery) -> Result<LocalEvents, Problem> {
+        self.own_log()?.answer(self.number(), query).await
+    }
+
+    pub(crate) fn event_state_here(&self) -> Result<LocalEventState, Problem> {
+        let node = self.number();
+        let state = self.own_log()?.state();
+        let state = state.map(|state| LocalEventState { node, ..state });
+        Ok(state.unwrap_or_else(|| LocalEventState {
+            node,
+            ..LocalEventState::default()
+        }))
+    }
+
+    pub(crate) async fn events_of_all(&self, query: EventQuery) -> Result<EventList, Problem> {
+        // What happened is asked most when something is wrong: the metadata may be.
+        let (nodes, here) = match self.inventory().await {
+            Ok(look) => {
+                let here = self.registered_here(&look.seen);
+                (look.seen.nodes.into_values().collect(), here)
+            }
+            Err(problem) => {
+                let nodes = self.known_nodes.records();
+                if nodes.is_empty() {
+                    return Err(problem);
+                }
+                (nodes, Some(NodeId(self.number())))
+            }
+        };
+        let others = nodes.iter().filter(|node| Some(node.node) != here);
+        let asked = query.clone();
+        let ask = move |client: ApiClient| {
+            let query = asked.clone();
+            async move { client.local_events(&query).await }
+        };
+        let mut told = ask_each(others, self.connector.as_ref(), ask).await;
+        let silent = silent(nodes.iter(), |node| {
+            Some(node) == here || told.iter().any(|answer| answer.node == node.0)
+        });
+        if self.event_log.is_some() {
+            told.push(self.events_here(&query).await?);
+        }
+        Ok(merged(told, &query, silent))
+    }
+}
+
+fn merged(told: Vec<LocalEvents>, query: &EventQuery, silent: Vec<String>) -> EventList {
+    let limit = query.limit as usize;
+    let mut all = Found::new(query);
+    let mut places = BTreeSet::new();
+    for answer in &told {
+        for event in &answer.events {
+            places.insert(event.place());
+            all.take(event);
+        }
+    }
+    // A log that has told as many as were asked for may have more.
+    let has_more = places.len() > limit || told.iter().any(|answer| answer.events.len() >= limit);
+    let events = all.newest_first();
+    let last = events.last().filter(|_| has_more);
+    EventList {
+        next: last.map(|last| last.place().to_string()),
+        events,
+        silent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::{Event, EventKind, EventSeverity};
+
+    use super::*;
+
+    fn local(node: u16, times: &[u64]) -> LocalEvents {
+        let event = |at_ms: &u64| Event {
+            id: format!("a-{at_ms}"),
+            at_ms: *at_ms,
+            kind: EventKind::NodeLost,
+            severity: EventSeverity::Warning,
+            subject: "node n2".to_owned(),
+            detail: "down".to_owned(),
+            not_before_ms: None,
+        };
+        LocalEvents {
+            node,
+            events: times.iter().map(event).collect(),
+            ..LocalEvents::default()
+        }
+    }
+
+    #[test]
+    fn what_is_in_several_logs_is_told_once_and_nothing_is_passed_over() {
+        let query = |limit, after: Option<&str>| EventQuery {
+            limit,
+            after: after.map(|after| after.parse().unwrap()),
+            ..EventQuery::default()
+        };
+        let times = |list: &EventList| list.events.iter().map(|it| it.at_ms).collect::<Vec<_>>();
+        let told = vec![local(1, &[9, 7, 5]), local(2, &[8, 7, 6]), local(3, &[])];
+        let list = merged(told, &query(3, None), vec!["n4".to_owned()]);
+        assert_eq!((times(&list), list.silent.len()), (vec![9, 8, 7], 1));
+        let next = list.next.unwrap();
+        // The nodes have told what comes after that.
+        let told = vec![local(1, &[5]), local(2, &[6])];
+        let list = merged(told, &query(3, Some(&next)), Vec::new());
+        assert_eq!((times(&list), list.next), (vec![6, 5], None));
+        // Both have the same, and perhaps more.
+        let told = vec![local(1, &[9, 8]), local(2, &[9, 8])];
+        let list = merged(told, &query(2, None), Vec::new());
+        assert_eq!(times(&list), [9, 8]);
+        assert!(list.next.is_some());
+    }
+}

@@ -1,0 +1,153 @@
+//! Which replicas are brought up to date, and what came of it.
+//!
+//! Invariant: what is told of how much was copied is what the records and the nodes count for the volume, and no estimate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_api::documents::{EventKind, EventSeverity};
+use holdfast_control::Inventory;
+use holdfast_model::{NodeId, VolumeId};
+use serde::{Deserialize, Serialize};
+
+use super::{Change, Snapshot, VolumeState, change};
+use crate::reports::Reports;
+use crate::view::device_findings::quantity;
+use crate::view::{name, work};
+
+/// A volume's replicas on a node that are brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SyncState {
+    /// The volume's name.
+    pub(super) volume: String,
+    /// The node's name.
+    pub(super) node: String,
+    /// Bytes that the replicas lacked when that was first seen, at most.
+    pub(super) bytes: u64,
+    /// When it was: milliseconds since 1970 (UTC).
+    pub(super) since_ms: u64,
+    /// What had been copied for the volume then.
+    pub(super) moved: u64,
+}
+
+/// What is seen of it.
+pub(super) struct Seen {
+    pub(super) syncs: BTreeMap<(VolumeId, NodeId), SyncState>,
+    pub(super) lacking: BTreeSet<(VolumeId, NodeId)>,
+    pub(super) holders: BTreeSet<(VolumeId, NodeId)>,
+}
+
+pub(super) fn of(
+    inventory: &Inventory,
+    reports: &Reports,
+    volumes: &BTreeMap<VolumeId, VolumeState>,
+    at_ms: u64,
+) -> Seen {
+    let mut seen = Seen {
+        syncs: BTreeMap::new(),
+        lacking: BTreeSet::new(),
+        holders: BTreeSet::new(),
+    };
+    for (id, volume) in &inventory.volumes {
+        let moved = volumes.get(id).map_or(0, |volume| volume.moved);
+        for slice in inventory.slices_of(&volume.record) {
+            seen.holders.extend(slice.in_sync().map(|node| (*id, node)));
+            for one in work::missing(inventory, reports, slice) {
+                let key = (*id, one.target);
+                if !one.moves() {
+                    seen.lacking.insert(key);
+                    continue;
+                }
+                let sync = seen.syncs.entry(key).or_insert_with(|| SyncState {
+                    volume: volume.record.name.clone(),
+                    node: name(inventory, one.target),
+                    bytes: 0,
+                    since_ms: at_ms,
+                    moved,
+                });
+                sync.bytes = sync.bytes.saturating_add(one.bytes);
+            }
+        }
+    }
+    seen
+}
+
+impl Snapshot {
+    pub(super) fn syncs_since(&self, before: &Self, changes: &mut Vec<Change>) {
+        for (key, sync) in &self.syncs {
+            if !before.syncs.contains_key(key) {
+                let SyncState { node, bytes, .. } = sync;
+                let bytes = quantity(*bytes);
+                let words =
+                    format!("what is to be on {node} is brought up to date: {bytes} to copy");
+                let subject = format!("volume {}", sync.volume);
+                changes.push(change(
+                    EventKind::SyncBegan,
+                    EventSeverity::Info,
+                    subject,
+                    words,
+                ));
+            }
+        }
+        for (key, sync) in &before.syncs {
+            if !self.syncs.contains_key(key) {
+                let (severity, words) = self.ended(key, sync);
+                let subject = format!("volume {}", sync.volume);
+                changes.push(change(EventKind::SyncEnded, severity, subject, words));
+            }
+        }
+    }
+
+    /// How a sync has ended that is none any more.
+    fn ended(&self, key: &(VolumeId, NodeId), sync: &SyncState) -> (EventSeverity, String) {
+        let node = &sync.node;
+        let Some(volume) = self.volumes.get(&key.0) else {
+            let words = format!(
+                "what was to be on {node} is not brought up to date any more: the volume is deleted"
+            );
+            return (EventSeverity::Info, words);
+        };
+        let copied = quantity(volume.moved.saturating_sub(sync.moved));
+        let time = span(self.at_ms.saturating_sub(sync.since_ms));
+        let copied = format!("{copied} were copied for the volume in {time}");
+        if self.lacking.contains(key) {
+            let words = format!(
+                "what is to be on {node} is not brought up to date any more, and is not up to date: nobody can copy it now; {copied}"
+            );
+            return (EventSeverity::Warning, words);
+        }
+        let words = if self.holders.contains(key) {
+            format!("what is to be on {node} is up to date: {copied}")
+        } else {
+            format!("nothing of it is to be on {node} any more: {copied}")
+        };
+        (EventSeverity::Info, words)
+    }
+}
+
+/// How long something took, as people say it.
+fn span(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0) => "less than 1 s".to_owned(),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_people_say_them() {
+        for (milliseconds, text) in [
+            (0, "less than 1 s"),
+            (59_999, "59 s"),
+            (60_000, "1 min 0 s"),
+            (3_725_000, "1 h 2 min"),
+        ] {
+            assert_eq!(span(milliseconds), text);
+        }
+    }
+}

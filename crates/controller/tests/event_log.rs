@@ -1,0 +1,256 @@
+//! What happened while nobody looked is told afterwards, once, whoever steered, and whoever is lost.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::documents::{
+    Event, EventKind, EventList, EventQuery, EventSeverity, LocalReport, Room, VolumeCreate,
+};
+use holdfast_api::{Api, Door, router, server};
+use holdfast_controller::{Controller, EVENTS_FILE, EventLog};
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, Store};
+use holdfast_model::metadata::Operation;
+use holdfast_model::record::{NodeRecord, Record};
+use holdfast_model::{Incarnation, NodeId, Policy, StoreId};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::support::{CLUSTER, controller, open};
+
+/// How long another one may take to steer: until the lease ends, which is ten seconds, and to look.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node's process, as far as the control plane is concerned.
+struct Process {
+    controller: Controller,
+    address: SocketAddr,
+    _report: watch::Sender<LocalReport>,
+    server: JoinHandle<()>,
+    steering: JoinHandle<()>,
+}
+
+fn folder_of(number: u16, folder: &Path) -> PathBuf {
+    let folder = folder.join(format!("n{number}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+impl Process {
+    async fn start(number: u16, store: &Embedded, folder: &Path) -> Self {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let process = Self::start_at(number, address, store, folder).await;
+        let record = NodeRecord {
+            schema: 1,
+            node: NodeId(number),
+            name: format!("n{number}"),
+            store: StoreId(number.into()),
+            uses: 1,
+            use_id: 1,
+            incarnation: Incarnation(1),
+            portal: String::new(),
+            peer: String::new(),
+            api: format!("http://{}", process.address),
+        };
+        let put = Operation::put(NodeRecord::key(record.node), record.encode());
+        User::new(store.session()).perform(put).await;
+        process
+    }
+
+    async fn start_at(number: u16, address: SocketAddr, store: &Embedded, folder: &Path) -> Self {
+        let (report, told) = watch::channel(LocalReport {
+            node: number,
+            name: format!("n{number}"),
+            incarnation: 1,
+            store: StoreId(number.into()).to_string(),
+            open: true,
+            room: Room {
+                bytes: 1 << 40,
+                used_bytes: 0,
+            },
+            ..LocalReport::default()
+        });
+        let log = EventLog::open(&folder_of(number, folder).join(EVENTS_FILE)).unwrap();
+        let controller = Controller::new(CLUSTER, store.session(), Some(told)).putting_down(log);
+        let controller = controller.serve_within(Duration::from_millis(50));
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = router(Arc::new(controller.clone()), Door::Open);
+        Self {
+            address,
+            _report: report,
+            server: tokio::spawn(async move {
+                server::serve(listener, routes).await;
+            }),
+            steering: controller.steer(),
+            controller,
+        }
+    }
+
+    /// It is killed.
+    async fn stop(self) -> SocketAddr {
+        for task in [self.server, self.steering] {
+            task.abort();
+            // Then its address is free.
+            assert!(task.await.unwrap_err().is_cancelled());
+        }
+        self.address
+    }
+
+    async fn log(&self) -> EventList {
+        let query = EventQuery {
+            limit: 1000,
+            ..EventQuery::default()
+        };
+        self.controller.event_log(query).await.unwrap()
+    }
+
+    /// Waits until so many events of a kind are told of something.
+    async fn told(&self, kind: EventKind, subject: &str, count: usize) -> Vec<Event> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let events = self.log().await.events;
+            let found = of(&events, kind, subject);
+            if found.len() >= count {
+                assert_eq!(found.len(), count, "{events:#?}");
+                return found;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{kind:?} of {subject}: {events:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until its own log has an event.
+    async fn has(&self, event: &Event) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = self.controller.local_events(EventQuery::default()).await;
+            if told.unwrap().events.contains(event) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{event:?} is not copied");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn of(events: &[Event], kind: EventKind, subject: &str) -> Vec<Event> {
+    let found = events
+        .iter()
+        .filter(|it| (it.kind, &*it.subject) == (kind, subject));
+    found.cloned().collect()
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_millis() as u64
+}
+
+#[tokio::test]
+async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let folder = folder.path();
+    let first = Process::start(1, &store, folder).await;
+    first.told(EventKind::Steering, "node n1", 1).await;
+    let second = Process::start(2, &store, folder).await;
+    let third = Process::start(3, &store, folder).await;
+    let request = VolumeCreate {
+        name: "data".to_owned(),
+        bytes: 4096,
+        policy: Policy::Mirror2,
+        target: None,
+        lun: None,
+    };
+    second.controller.create_volume(request).await.unwrap();
+    let made = second
+        .told(EventKind::VolumeCreated, "volume data", 1)
+        .await;
+    assert_eq!(made[0].not_before_ms, None, "it is looked all the time");
+    for other in [&second, &third] {
+        other.has(&made[0]).await;
+    }
+
+    let stopped_ms = now_ms();
+    let address = first.stop().await;
+    let lost = second
+        .told(EventKind::NodeLost, "node n1", 1)
+        .await
+        .remove(0);
+    assert_eq!(lost.severity, EventSeverity::Warning);
+    let not_before = lost.not_before_ms.expect("nobody steered for a while");
+    // It was seen by the node that is lost until it was, and that was known to the one that steers after it some seconds before.
+    let known = stopped_ms - 5000..=stopped_ms + 1000;
+    assert!(known.contains(&not_before), "{not_before} {stopped_ms}");
+    assert!(lost.at_ms > stopped_ms);
+    let log = second.log().await;
+    assert_eq!(log.silent, ["n1"]);
+    assert_eq!(
+        of(&log.events, EventKind::VolumeCreated, "volume data"),
+        made
+    );
+
+    // It comes back with what it knows.
+    let first = Process::start_at(1, address, &store, folder).await;
+    first.told(EventKind::NodeBack, "node n1", 1).await;
+    let log = first.log().await;
+    assert!(log.silent.is_empty(), "{:?}", log.silent);
+    assert_eq!(
+        of(&log.events, EventKind::VolumeCreated, "volume data"),
+        made
+    );
+    assert_eq!(of(&log.events, EventKind::NodeLost, "node n1"), [lost]);
+    let steering = log
+        .events
+        .iter()
+        .filter(|it| it.kind == EventKind::Steering);
+    assert_eq!(steering.count(), 2);
+
+    // In pieces it is the same.
+    let mut query = EventQuery {
+        limit: 2,
+        until_ms: Some(log.events[0].at_ms + 1),
+        ..EventQuery::default()
+    };
+    let mut pieces = Vec::new();
+    loop {
+        let piece = third.controller.event_log(query.clone()).await.unwrap();
+        pieces.extend(piece.events);
+        match piece.next {
+            Some(next) => query.after = Some(next.parse().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!(pieces, log.events);
+    for process in [first, second, third] {
+        process.stop().await;
+    }
+}
+
+/// What changed while no process ran at all.
+#[tokio::test]
+async fn what_changed_while_nothing_ran_is_told_by_whoever_steers_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let folder = folder.path();
+    let only = Process::start(1, &store, folder).await;
+    only.told(EventKind::Steering, "node n1", 1).await;
+    let second = Process::start(2, &store, folder).await;
+    only.told(EventKind::NodeStanding, "node n2", 1).await;
+    second.stop().await;
+    let address = only.stop().await;
+    let again = Process::start_at(1, address, &store, folder).await;
+    let lost = again.told(EventKind::NodeLost, "node n2", 1).await;
+    assert!(lost[0].not_before_ms.is_some());
+    let log = again.log().await;
+    assert_eq!(log.silent, ["n2"]);
+    again.stop().await;
+}
