@@ -15,6 +15,7 @@ use crate::commands::alarm::AlarmCommand;
 use crate::commands::audit::AuditArguments;
 use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
+use crate::commands::events::EventArguments;
 use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::commands::log::LogArguments;
@@ -183,12 +184,10 @@ pub(crate) enum Command {
     /// IOPS, bytes and latencies in steps of time, of all nodes together. Each second is kept for an hour, ten seconds for a day, five
     /// minutes for 30 days, an hour for a year.
     History(HistoryArguments),
-    /// Tell what changes: health, nodes, devices, syncs, volumes, settings, alerts
-    Events {
-        /// Go on until interrupted, or nobody answers any more; there is no other way yet
-        #[arg(long, required = true)]
-        follow: bool,
-    },
+    /// Tell what happened, the newest first, or with --follow what changes: health, nodes, devices, syncs, volumes, settings, alarms
+    ///
+    /// The node that steers the cluster puts down what changes, whether somebody looks or not, and others keep copies.
+    Events(EventArguments),
     /// List long work under way: syncs, moves, drains, scrubs
     Tasks {
         /// Call one off, by what the list calls it; what has been done of it stays done

@@ -64,7 +64,9 @@ fn run(global: &Global, output: &Output, command: Command) -> Result<(), Failure
         Command::History(arguments) => {
             within_runtime(commands::history::show(global, output, &arguments))
         }
-        Command::Events { follow: _ } => within_runtime(commands::events::follow(global, output)),
+        Command::Events(arguments) => {
+            within_runtime(commands::events::run(global, output, &arguments))
+        }
         Command::Tasks { cancel } => {
             within_runtime(commands::tasks::run(global, output, cancel.as_deref()))
         }

@@ -1,20 +1,119 @@
-//! `holdfast events`: what changes, as it does.
+//! `holdfast events`: what happened, and what changes, as it does.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use holdfast_api::documents::{Event, EventKind, EventSeverity};
+use holdfast_api::documents::{
+    EVENTS_MAX, Event, EventKind, EventList, EventPlace, EventQuery, EventSeverity,
+};
 
 use super::client;
 use super::stalls::utc;
-use crate::cli::Global;
+use crate::cli::{Global, age};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct EventArguments {
+    /// Tell what changes from now on instead, until interrupted, or nobody answers any more
+    #[arg(long, conflicts_with_all = ["since", "severity", "kind", "limit", "after"])]
+    follow: bool,
+    /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    since: Option<Duration>,
+    /// None that matter less
+    #[arg(long, default_value = "info")]
+    severity: Level,
+    /// Of this kind only, for example node-lost
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<EventKind>,
+    /// How many at most, the newest first
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(EVENTS_MAX)))]
+    limit: u32,
+    /// Those that come after a piece, which are older: what it said
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<EventPlace>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+fn kind(text: &str) -> Result<EventKind, String> {
+    let read = serde_json::from_value(text.into());
+    match read {
+        Ok(EventKind::Other) | Err(_) => Err("this is no kind of event that there is".to_owned()),
+        Ok(kind) => Ok(kind),
+    }
+}
+
+pub(crate) async fn run(
+    global: &Global,
+    output: &Output,
+    arguments: &EventArguments,
+) -> Result<(), Failure> {
+    if arguments.follow {
+        return follow(global, output).await;
+    }
+    let since_ms = arguments.since.map_or(0, |age| {
+        let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
+        let then = then.duration_since(UNIX_EPOCH);
+        then.map_or(0, |then| then.as_millis() as u64)
+    });
+    let query = EventQuery {
+        limit: arguments.limit,
+        since_ms,
+        until_ms: None,
+        severity: match arguments.severity {
+            Level::Info => EventSeverity::Info,
+            Level::Warning => EventSeverity::Warning,
+            Level::Error => EventSeverity::Error,
+        },
+        kind: arguments.kind,
+        after: arguments.after.clone(),
+    };
+    let list = client(global).event_log(&query).await?;
+    if !list.silent.is_empty() {
+        let silent = list.silent.join(", ");
+        output.talk(&format!(
+            "note: what only {silent} has put down is missing: no answer"
+        ));
+    }
+    output.result(&list, || past(&list))?;
+    if let Some(next) = &list.next {
+        output.talk(&format!("note: older ones come with --after {next}"));
+    }
+    Ok(())
+}
+
+fn past(list: &EventList) -> String {
+    let rows: Vec<_> = list
+        .events
+        .iter()
+        .map(|event| {
+            let detail = match event.not_before_ms {
+                Some(before) => format!("{} (after {})", event.detail, utc(before)),
+                None => event.detail.clone(),
+            };
+            [
+                utc(event.at_ms),
+                event.severity.as_str().to_owned(),
+                event.kind.as_str().to_owned(),
+                event.subject.clone(),
+                detail,
+            ]
+        })
+        .collect();
+    table(["TIME (UTC)", "SEVERITY", "KIND", "ABOUT", "WHAT"], &rows)
+}
 
 /// Before somebody is asked anew, where a stream has ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Tells each event, until it is interrupted, or nobody answers any more.
-pub(crate) async fn follow(global: &Global, output: &Output) -> Result<(), Failure> {
+async fn follow(global: &Global, output: &Output) -> Result<(), Failure> {
     let client = client(global);
     let mut last: Option<String> = None;
     loop {
@@ -34,11 +133,7 @@ pub(crate) async fn follow(global: &Global, output: &Output) -> Result<(), Failu
 }
 
 fn text(event: &Event) -> String {
-    let severity = match event.severity {
-        EventSeverity::Info => "info",
-        EventSeverity::Warning => "warning",
-        EventSeverity::Error => "error",
-    };
+    let severity = event.severity.as_str();
     let Event {
         kind,
         subject,
@@ -54,11 +149,12 @@ fn text(event: &Event) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
-    #[test]
-    fn an_event_is_one_line() {
-        let event = Event {
+    fn lost() -> Event {
+        Event {
             id: "a-1".to_owned(),
             at_ms: 1_700_000_000_123,
             kind: EventKind::NodeLost,
@@ -66,8 +162,73 @@ mod tests {
             subject: "node n1".to_owned(),
             detail: "down".to_owned(),
             not_before_ms: None,
-        };
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
         let line = "2023-11-14 22:13:20.123  warning  node-lost       node n1: down\n";
-        assert_eq!(text(&event), line);
+        assert_eq!(text(&lost()), line);
+    }
+
+    #[test]
+    fn what_happened_is_a_table_with_when_it_may_have_been() {
+        let list = EventList {
+            events: vec![
+                lost(),
+                Event {
+                    not_before_ms: Some(1_700_000_000_000),
+                    ..lost()
+                },
+            ],
+            ..EventList::default()
+        };
+        let told = past(&list);
+        let lines: Vec<_> = told.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "TIME (UTC)               SEVERITY  KIND       ABOUT    WHAT",
+                "2023-11-14 22:13:20.123  warning   node-lost  node n1  down",
+                "2023-11-14 22:13:20.123  warning   node-lost  node n1  down (after 2023-11-14 22:13:20.000)",
+            ]
+        );
+    }
+
+    #[derive(clap::Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        arguments: EventArguments,
+    }
+
+    #[test]
+    fn what_is_asked_for_is_understood_or_refused() {
+        let read = |words: &[&str]| {
+            let line = std::iter::once("events").chain(words.iter().copied());
+            Line::try_parse_from(line)
+        };
+        let line = read(&[
+            "--since",
+            "1d",
+            "--kind",
+            "node-lost",
+            "--severity",
+            "warning",
+        ]);
+        let arguments = line.unwrap().arguments;
+        assert_eq!(arguments.kind, Some(EventKind::NodeLost));
+        assert_eq!(arguments.since, Some(Duration::from_secs(86_400)));
+        assert!(read(&["--follow"]).unwrap().arguments.follow);
+        for wrong in [
+            &["--kind", "other"][..],
+            &["--kind", "of-tomorrow"],
+            &["--severity", "none"],
+            &["--limit", "0"],
+            &["--limit", "1001"],
+            &["--after", "x"],
+            &["--follow", "--since", "1d"],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
     }
 }
