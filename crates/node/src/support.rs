@@ -22,6 +22,10 @@ use crate::run::LOG_FILE;
 /// Bytes of the log, its end; and of the one that was full before.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 const LOG_BEFORE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of the log of events, its end.
+const EVENT_BYTES_MAX: u64 = 4 << 20;
+/// That log in a node's directory.
+const EVENTS_FILE: &str = "events.log";
 /// Bytes of anything else.
 const FACT_BYTES_MAX: u64 = 64 << 10;
 /// The configuration of a node where the demo and the package put it, beside or in its directory.
@@ -136,6 +140,8 @@ fn gather(
     });
     // Before a log was full once there is none.
     let before = end(&predecessor(&log), LOG_BEFORE_BYTES_MAX).unwrap_or_default();
+    // Before anything has happened there is none.
+    let events = end(&directory.join(EVENTS_FILE), EVENT_BYTES_MAX).unwrap_or_default();
     redaction::document(&mut configuration);
     let taken = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -148,6 +154,7 @@ fn gather(
         log: told(&log_text, known),
         log_bytes_before,
         log_before: told(&before.0, known),
+        events: told(&events.0, known),
         missing,
         ..LocalSupport::default()
     }
@@ -226,6 +233,7 @@ mod tests {
         );
         fs::write(directory.join("node.log"), &log).unwrap();
         fs::write(directory.join("node.log.old"), &log).unwrap();
+        fs::write(directory.join(EVENTS_FILE), &log).unwrap();
     }
 
     #[test]
@@ -240,7 +248,7 @@ mod tests {
         assert_eq!((support.node, support.name.as_str()), (3, "n3"));
         assert_eq!(support.configuration["metadata"]["addresses"][0], "h:1");
         assert_eq!(support.configuration["metadata"]["token"], "(removed)");
-        for log in [&support.log, &support.log_before] {
+        for log in [&support.log, &support.log_before, &support.events] {
             assert!(log.starts_with("an ordinary line\n"), "{log}");
             assert!(log.ends_with("the last line\n"), "{log}");
         }

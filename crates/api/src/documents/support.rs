@@ -30,6 +30,8 @@ pub struct LocalSupport {
     pub log_bytes_before: u64,
     /// The last part of the log that was full before.
     pub log_before: String,
+    /// The last part of its log of events: a JSON document a line.
+    pub events: String,
     /// What it knows by itself; null of one that does not run.
     pub report: Option<Box<LocalReport>>,
     /// Its metrics, as Prometheus reads them.

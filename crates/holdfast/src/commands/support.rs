@@ -296,6 +296,7 @@ impl Bundle {
             log,
             log_bytes_before,
             log_before,
+            events,
             report,
             metrics,
             missing,
@@ -322,6 +323,7 @@ impl Bundle {
             ("system.txt", facts.as_str()),
             ("node.log", log.as_str()),
             ("node.log.old", log_before.as_str()),
+            ("events.log", events.as_str()),
         ] {
             if !text.is_empty() {
                 self.text(&format!("{folder}/{name}"), text);
@@ -398,6 +400,7 @@ mod tests {
             facts: [("/proc/x".to_owned(), format!("password={secret}"))].into(),
             log: format!("a line\nAuthorization: Bearer {secret}\n"),
             log_before: format!("chap_secret=\"{secret}\" refused\n"),
+            events: format!("{{\"detail\":\"token={secret}\"}}\n"),
             metrics: format!("x{{token=\"{secret}\"}} 1\n"),
             missing: vec![format!("cookie: {secret}")],
             ..LocalSupport::default()
@@ -417,7 +420,7 @@ mod tests {
         assert!(log.starts_with("a line\n"), "{log}");
         let missing = &files["holdfast-support/missing.txt"];
         assert!(missing.contains("settings.json: "), "{missing}");
-        assert_eq!(files.len(), 8, "{:?}", files.keys());
+        assert_eq!(files.len(), 9, "{:?}", files.keys());
     }
 
     #[test]
