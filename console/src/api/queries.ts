@@ -214,6 +214,17 @@ export const auditQuery = queryOptions({
   refetchInterval: SLOW_MS,
 });
 
+/** The newest piece of the log of events; what changes meanwhile has it read anew. */
+export const eventsQuery = (severity: 'info' | 'warning' | 'error') =>
+  queryOptions({
+    queryKey: ['events', severity],
+    queryFn: ({ signal }) =>
+      ask(client.GET('/api/v1/events/log', { params: { query: { severity } }, signal })),
+    refetchInterval: 2 * SLOW_MS,
+    // What was asked for with another weight is not an answer.
+    placeholderData: undefined,
+  });
+
 /** Stalls shown at most: what a node keeps is about as much. */
 const STALLS_LIMIT = 200;
 

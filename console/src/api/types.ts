@@ -61,3 +61,4 @@ export type MailSecurity = Schemas['MailSecurity'];
 export type Event = Schemas['Event'];
 export type Task = Schemas['Task'];
 export type TaskKind = Schemas['TaskKind'];
+export type EventList = Schemas['EventList'];

@@ -1,22 +1,39 @@
+import { Button, SegmentedControl } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import type { Event } from '../api/types';
+import { ask, client } from '../api/client';
+import { eventsQuery } from '../api/queries';
+import type { Event, EventList } from '../api/types';
+import { joined, shownEvents } from '../text/events';
 import { moment } from '../text/units';
-import { Empty, Panel, Sign } from './basic';
+import { Empty, Explained, Failure, Panel, Shown, Sign, Silent } from './basic';
 
-/** Events that are shown: what happened before is told by nobody. */
-const SHOWN = 100;
+/** Events of the stream that are kept until the log has them: more than one look of a node tells. */
+const LIVE_MAX = 500;
 /** After a refusal: too many listen, or nobody is known any more. */
 const AGAIN_MS = 5_000;
+/** The log has an event some moments after the stream: the node that steers looks once a second. */
+const LOGGED_MS = 1_500;
 
 const TONES = { error: 'bad', warning: 'warn', info: 'calm' } as const;
+type Severity = keyof typeof TONES;
+const RANKS: Severity[] = ['info', 'warning', 'error'];
 
-/** What changes at this moment, the newest first. */
-export function Events() {
+const SEVERITIES = [
+  { value: 'info', label: 'All' },
+  { value: 'warning', label: 'Warnings and errors' },
+  { value: 'error', label: 'Errors' },
+];
+
+/** What changes at this moment, the newest first; and whether the node tells nothing now. */
+function useLive(): [Event[], boolean] {
   const [events, setEvents] = useState<Event[]>([]);
   const [cut, setCut] = useState(false);
+  const queries = useQueryClient();
   useEffect(() => {
     let source: EventSource;
     let again = 0;
+    let logged = 0;
     const listen = () => {
       // It comes back by itself with what was missed, unless it was refused.
       source = new EventSource('/api/v1/events');
@@ -26,47 +43,152 @@ export function Events() {
         if (source.readyState === EventSource.CLOSED) again = window.setTimeout(listen, AGAIN_MS);
       });
       for (const kind of KINDS) source.addEventListener(kind, take);
+      // What was missed is in the log.
+      source.addEventListener('gap', read);
+    };
+    const read = () => {
+      window.clearTimeout(logged);
+      logged = window.setTimeout(
+        () => queries.invalidateQueries({ queryKey: ['events'] }),
+        LOGGED_MS,
+      );
     };
     const take = ({ data }: MessageEvent<string>) => {
       const event = JSON.parse(data) as Event;
-      setEvents((before) => [event, ...before].slice(0, SHOWN));
+      setEvents((before) => [event, ...before].slice(0, LIVE_MAX));
+      read();
     };
     listen();
     return () => {
       window.clearTimeout(again);
+      window.clearTimeout(logged);
       source.close();
     };
-  }, []);
+  }, [queries]);
+  return [events, cut];
+}
+
+/** What happened, the newest first, and what changes while one looks. */
+export function Events() {
+  const [severity, setSeverity] = useState<Severity>('info');
+  const [live, cut] = useLive();
+  const query = useQuery(eventsQuery(severity));
   return (
-    <Panel title="What changes now">
+    <Panel
+      title="What happened"
+      aside={
+        <SegmentedControl
+          size="xs"
+          aria-label="How much it matters"
+          data={SEVERITIES}
+          value={severity}
+          onChange={(value) => setSeverity(value as Severity)}
+        />
+      }
+    >
       {cut ? (
-        <p className="dim">This node tells nothing at the moment; it is asked again.</p>
+        <p className="dim">
+          This node does not tell what changes at the moment; it is asked again. The log is read all
+          the same.
+        </p>
       ) : null}
+      <Shown query={query} what="the log of events">
+        {(newest) => <Log key={severity} severity={severity} newest={newest} live={live} />}
+      </Shown>
+    </Panel>
+  );
+}
+
+type Older = { cursor: string | null; error: unknown; busy: boolean };
+
+function Log({ severity, newest, live }: { severity: Severity; newest: EventList; live: Event[] }) {
+  const [known, setKnown] = useState<Event[]>(newest.events);
+  // Until somebody asks for more, the newest piece says where the next one begins.
+  const [older, setOlder] = useState<Older>({
+    cursor: newest.next ?? null,
+    error: null,
+    busy: false,
+  });
+  useEffect(() => {
+    setKnown((before) => {
+      const next = joined(before, newest.events, newest.next == null);
+      // Where only the new is known, it says itself where it goes on.
+      if (next === newest.events) {
+        setOlder((is) => ({ ...is, cursor: newest.next ?? null }));
+      }
+      return next;
+    });
+  }, [newest]);
+  const more = async (after: string) => {
+    setOlder({ cursor: after, error: null, busy: true });
+    try {
+      const piece = await ask(
+        client.GET('/api/v1/events/log', { params: { query: { severity, after } } }),
+      );
+      setKnown((before) => joined(before, piece.events, true));
+      setOlder({ cursor: piece.next ?? null, error: null, busy: false });
+    } catch (error) {
+      setOlder({ cursor: after, error, busy: false });
+    }
+  };
+  const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
+  const events = shownEvents(wanted, known);
+  return (
+    <>
+      <Silent nodes={newest.silent} />
       {events.length === 0 ? (
-        <Empty title="Nothing yet">
-          Health, nodes, devices, syncs, volumes, settings and alarms, as they change while you
-          look.
+        <Empty title={severity === 'info' ? 'Nothing yet' : 'Nothing of that weight'}>
+          Health, nodes, devices, syncs, volumes, settings and alarms: the node that steers the
+          cluster puts down what changes, also while nobody looks.
         </Empty>
       ) : (
-        <ul className="events" aria-live="polite">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keyboard, too
+        <ul className="events" aria-live="polite" aria-label="Events" tabIndex={0}>
           {events.map((event) => (
-            <li key={event.id}>
-              <Sign tone={TONES[event.severity]} />
-              <span className="unseen">{event.severity}</span>
-              <span className="dim">{moment(event.at_ms)}</span>
-              <strong>{event.subject}</strong>
-              <span>{event.detail}</span>
-            </li>
+            <Row key={event.id} event={event} />
           ))}
         </ul>
       )}
-    </Panel>
+      {older.error ? <Failure error={older.error} /> : null}
+      {older.cursor ? (
+        <Button
+          variant="default"
+          size="xs"
+          mt="xs"
+          loading={older.busy}
+          onClick={() => more(older.cursor ?? '')}
+        >
+          Show older ones
+        </Button>
+      ) : null}
+    </>
+  );
+}
+
+function Row({ event }: { event: Event }) {
+  const before = event.not_before_ms;
+  return (
+    <li>
+      <Sign tone={TONES[event.severity]} />
+      <span className="unseen">{event.severity}</span>
+      {before == null ? (
+        <span className="dim">{moment(event.at_ms)}</span>
+      ) : (
+        <Explained
+          className="dim"
+          tip={`It was seen to be so at this time. Last seen otherwise at ${moment(before)}: in between nobody looked.`}
+        >
+          {moment(event.at_ms)}, or before
+        </Explained>
+      )}
+      <strong>{event.subject}</strong>
+      <span>{event.detail}</span>
+    </li>
   );
 }
 
 /** Each kind is an event of its own in the stream. */
 const KINDS = [
-  'gap',
   'cluster-health',
   'volume-health',
   'volume-created',
@@ -86,4 +208,6 @@ const KINDS = [
   'alarm-raised',
   'alarm-acknowledged',
   'alarm-cleared',
+  'alarm-told',
+  'alarm-untold',
 ];

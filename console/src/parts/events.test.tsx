@@ -1,0 +1,124 @@
+import { MantineProvider } from '@mantine/core';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { queryClient } from '../api/queries';
+import type { Event, EventList } from '../api/types';
+import { Events } from './events';
+
+const event = (id: string, at_ms: number, more: Partial<Event> = {}): Event => ({
+  id,
+  at_ms,
+  kind: 'node-lost',
+  severity: 'warning',
+  subject: `node of ${id}`,
+  detail: 'down',
+  ...more,
+});
+
+/** A stream that tells what a test says. */
+class Stream extends EventTarget {
+  static last: Stream | null = null;
+  static readonly CLOSED = 2;
+  readyState = 1;
+  constructor() {
+    super();
+    Stream.last = this;
+  }
+  close() {}
+  tell(one: Event) {
+    act(() => {
+      this.dispatchEvent(new MessageEvent(one.kind, { data: JSON.stringify(one) }));
+    });
+  }
+}
+
+let asked: URL[] = [];
+
+/** What the log answers, by what it is asked. */
+function answers(answer: (query: URLSearchParams) => EventList | null) {
+  vi.stubGlobal('fetch', async (request: Request) => {
+    const url = new URL(request.url);
+    asked.push(url);
+    const told = answer(url.searchParams);
+    if (told) return Response.json(told);
+    return Response.json(
+      { title: 'unavailable', detail: 'the metadata is away', status: 503 },
+      { status: 503 },
+    );
+  });
+}
+
+function shown() {
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <Events />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+}
+
+const subjects = () =>
+  screen.queryAllByRole('listitem').map((item) => item.querySelector('strong')?.textContent);
+
+beforeEach(() => {
+  asked = [];
+  vi.stubGlobal('EventSource', Stream);
+});
+
+afterEach(() => {
+  cleanup();
+  queryClient.clear();
+  vi.unstubAllGlobals();
+});
+
+test('the past is there, older on demand, and what changes comes on top once', async () => {
+  let newest = [event('c', 300_000), event('b', 200_000)];
+  answers((query) =>
+    query.get('after') === 'cursor'
+      ? { events: [event('a', 100_000)], silent: [] }
+      : { events: newest, next: 'cursor', silent: ['n3'] },
+  );
+  shown();
+  await waitFor(() => expect(subjects()).toEqual(['node of c', 'node of b']));
+  screen.getByText(/n3/);
+  fireEvent.click(screen.getByRole('button', { name: 'Show older ones' }));
+  await waitFor(() => expect(subjects()).toEqual(['node of c', 'node of b', 'node of a']));
+  expect(screen.queryByRole('button')).toBeNull();
+  const live = event('s-1', 400_000, { subject: 'volume db', kind: 'volume-health' });
+  Stream.last?.tell(live);
+  expect(subjects()).toEqual(['volume db', 'node of c', 'node of b', 'node of a']);
+  // The log has it, too, by another name, and with another clock.
+  newest = [{ ...live, id: 'd', at_ms: 400_900 }, ...newest];
+  await act(() => queryClient.invalidateQueries({ queryKey: ['events'] }));
+  await waitFor(() => expect(asked.length).toBe(3));
+  await waitFor(() => expect(screen.getAllByText('volume db').length).toBe(1));
+  expect(subjects()).toEqual(['volume db', 'node of c', 'node of b', 'node of a']);
+});
+
+test('only what matters so much is asked for and shown', async () => {
+  answers((query) => ({
+    events: query.get('severity') === 'error' ? [] : [event('b', 2)],
+    silent: [],
+  }));
+  shown();
+  await waitFor(() => expect(subjects()).toEqual(['node of b']));
+  fireEvent.click(screen.getByRole('radio', { name: 'Errors' }));
+  await screen.findByText('Nothing of that weight');
+  Stream.last?.tell(event('s-1', 3));
+  expect(subjects()).toEqual([]);
+  Stream.last?.tell(event('s-2', 4, { severity: 'error' }));
+  expect(subjects()).toEqual(['node of s-2']);
+});
+
+test('why nothing is told is said, and when something may have been', async () => {
+  answers(() => null);
+  shown();
+  await screen.findByText('the metadata is away');
+  cleanup();
+  queryClient.clear();
+  answers(() => ({ events: [event('b', 2, { not_before_ms: 1 })], silent: [] }));
+  shown();
+  await screen.findByText(/or before/);
+});
