@@ -515,7 +515,8 @@ impl Api for Controller {
     }
 
     async fn metrics(&self) -> Result<String, Problem> {
-        let (report, kept) = self.node_here()?;
+        let (mut report, kept) = self.node_here()?;
+        report.vitals = Some(self.vitals(&report));
         Ok((kept.metrics)(&report))
     }
 

@@ -113,7 +113,7 @@ impl Controller {
     }
 
     /// What alarms about the node in this process are about, beside what it says itself.
-    fn vitals(&self, local: &LocalReport) -> Vitals {
+    pub(crate) fn vitals(&self, local: &LocalReport) -> Vitals {
         let clock_ms = unix_ms();
         let kept = self.kept.as_ref();
         let stall = kept.map_or(0, |kept| {

@@ -44,6 +44,8 @@ pub struct NodeStatus {
     /// For other nodes, the bytes of blocks that joining replicas there lacked, and were brought by
     /// replicas led from here, since the start.
     pub brought: Vec<(NodeId, u64)>,
+    /// What volumes promise of the room here: the bytes of the slices of which there is a replica here.
+    pub provisioned_bytes: u64,
     /// Replicas here.
     pub replicas: Vec<ReplicaStatus>,
     /// The volumes, at this portal.
@@ -187,6 +189,7 @@ impl Engine {
                 let brought = self.world.brought.iter();
                 brought.map(|(node, bytes)| (*node, *bytes)).collect()
             },
+            provisioned_bytes: self.provisioned_bytes(),
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),
             sessions: self.portal.session_statuses(self.world.now),
@@ -224,6 +227,16 @@ impl Engine {
             path: None,
         };
         volumes.into_iter().map(unserved).collect()
+    }
+
+    fn provisioned_bytes(&self) -> u64 {
+        let volumes = &self.world.cluster.volumes;
+        let replicas = self.replicas.keys();
+        let bytes = replicas.filter_map(|slice| {
+            let record = volumes.get(&slice.volume)?;
+            Some(record.slice_bytes(slice.index))
+        });
+        bytes.fold(0, u64::saturating_add)
     }
 
     fn volume_statuses(&self) -> Vec<VolumeStatus> {

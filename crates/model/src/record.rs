@@ -208,6 +208,13 @@ impl VolumeRecord {
     pub fn slice_count(&self) -> u32 {
         self.bytes.div_ceil(SLICE_SIZE) as u32
     }
+
+    /// How many bytes of the volume that slice is: at most [`SLICE_SIZE`], and 0 of one that is behind its end.
+    #[must_use]
+    pub fn slice_bytes(&self, index: u32) -> u64 {
+        let begin = u64::from(index) * SLICE_SIZE;
+        self.bytes.saturating_sub(begin).min(SLICE_SIZE)
+    }
 }
 
 /// What a replica is to its slice.
@@ -562,6 +569,16 @@ mod tests {
             nonce: 9,
             recovery: None,
         }
+    }
+
+    #[test]
+    fn the_slices_of_a_volume_are_all_of_it() {
+        let literal = br#"{"schema":1,"volume":3,"name":"v","target":"iqn.2026-11.io.holdfast:v",
+            "bytes":4294971392,"policy":"mirror2","lun":0}"#;
+        let volume = VolumeRecord::decode(literal).unwrap();
+        assert_eq!(volume.slice_count(), 2);
+        let bytes = [0, 1, 2, u32::MAX].map(|index| volume.slice_bytes(index));
+        assert_eq!(bytes, [SLICE_SIZE, 4096, 0, 0]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod links;
 mod members;
 pub mod reference;
 mod traffic;
+mod vitals;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -35,6 +36,7 @@ use labels::{
 };
 use links::Links;
 pub(crate) use traffic::Traffic;
+use vitals::Vital;
 
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
 /// death of a node may cost, 3 is a write's lifetime, 30 how long commands are held.
@@ -93,6 +95,7 @@ pub struct Metrics {
     journal_bad: Total,
     journal_mended: Total,
     links: Links,
+    vital: Vital,
     cache_hits: Total,
     cache_misses: Total,
     ahead_used: Total,
@@ -151,6 +154,7 @@ impl Metrics {
             journal_bad: Total::default(),
             journal_mended: Total::default(),
             links: Links::default(),
+            vital: Vital::default(),
             cache_hits: Total::default(),
             cache_misses: Total::default(),
             ahead_used: Total::default(),
@@ -158,6 +162,7 @@ impl Metrics {
         };
         metrics.traffic.register(&mut registry);
         metrics.links.register(&mut registry);
+        metrics.vital.register(&mut registry);
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -533,6 +538,7 @@ impl Metrics {
         self.primaries.set(level(primaries as u64));
         self.traffic.keep(report);
         self.links.keep();
+        self.vital.tell(report);
         self.tell_served(report);
         self.tell_devices(report);
         self.tell_members(report);

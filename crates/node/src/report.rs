@@ -218,6 +218,11 @@ impl Reporter {
                 let sessions = status.sessions.iter().take(SESSIONS_MAX);
                 sessions.map(|it| session(it, now)).collect()
             },
+            provisioned_bytes: status.provisioned_bytes,
+            brought_bytes: {
+                let brought = status.brought.iter().map(|(_, bytes)| *bytes);
+                brought.fold(0, u64::saturating_add)
+            },
             devices: self.devices(status, names),
             secrets_key: self.secrets_key.map(|key| key.to_string()),
             // Whoever is asked knows.

@@ -157,6 +157,12 @@ pub struct LocalReport {
     /// The sessions at its portal, which are asked for by themselves, as paths are.
     #[serde(skip)]
     pub sessions: Vec<LocalSession>,
+    /// What volumes promise of its room: the bytes of all slices of which it holds a replica. For its metrics only.
+    #[serde(skip)]
+    pub provisioned_bytes: u64,
+    /// Bytes that replicas on other nodes lacked and were brought from here, since its start. For its metrics only.
+    #[serde(skip)]
+    pub brought_bytes: u64,
     /// The name of the key by which it opens secrets in the metadata, 16 hexadecimal digits; null from one that has none, or a
     /// version that cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]

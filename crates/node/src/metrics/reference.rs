@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use holdfast_api::documents::{
     Device, DeviceState, DeviceTier, ListedMember, LocalCondition, LocalReport, LocalSlice,
-    LocalStall, MemberState, ReplicaCondition, StallCause,
+    LocalStall, MemberState, ReplicaCondition, StallCause, Vitals,
 };
 
 use holdfast_history::Meter;
@@ -100,7 +100,7 @@ pub fn sample() -> String {
             seconds_left: None,
             bad_blocks: 0,
             detached: None,
-            latency_p99_us: None,
+            latency_p99_us: Some(900),
         }],
         metadata_listed: vec![ListedMember {
             member: "cafe".to_owned(),
@@ -117,6 +117,11 @@ pub fn sample() -> String {
             }),
             ..LocalSlice::default()
         }],
+        vitals: Some(Vitals {
+            clock_ms: 1,
+            longest_stall_ms: 0,
+            certificate_expires_ms: Some(2),
+        }),
         ..LocalReport::default()
     })
 }

@@ -3,7 +3,7 @@
 use holdfast_api::documents::{
     CacheUse, Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
     LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalVolume, MemberState, MendedBlocks,
-    Rejected, ReplicaCondition, Room, ScrubFindings, StallCause,
+    Rejected, ReplicaCondition, Room, ScrubFindings, StallCause, Vitals,
 };
 
 use super::*;
@@ -325,4 +325,65 @@ fn initiators_that_make_up_names_are_counted_together() {
     };
     assert!(has("iqn.2026-11.example:0", 2));
     assert!(has(OTHERS, 3));
+}
+
+/// What is not known is not told: 0 would be a clock, and a certificate, of 1970.
+#[test]
+fn what_alarms_are_about_is_told_where_it_is_known() {
+    let metrics = Metrics::new("n1");
+    let told = |report: &LocalReport| {
+        let text = metrics.text(report);
+        let begins = [
+            "holdfast_clock",
+            "holdfast_certificate",
+            "holdfast_provisioned",
+            "holdfast_sync_brought",
+            "holdfast_device_latency",
+        ];
+        let lines = text.lines();
+        let lines = lines.filter(|line| begins.iter().any(|it| line.starts_with(it)));
+        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let nothing = [
+        "holdfast_provisioned_bytes 0",
+        "holdfast_sync_brought_bytes_total 0",
+    ];
+    assert_eq!(told(&LocalReport::default()), nothing);
+    let known = LocalReport {
+        vitals: Some(Vitals {
+            clock_ms: 1_795_963_000_250,
+            longest_stall_ms: 0,
+            certificate_expires_ms: Some(1_800_000_000_000),
+        }),
+        provisioned_bytes: 1 << 30,
+        brought_bytes: 4096,
+        devices: vec![Device {
+            latency_p99_us: Some(750_000),
+            ..device(None)
+        }],
+        ..LocalReport::default()
+    };
+    let expected = [
+        "holdfast_certificate_not_after_timestamp_seconds 1800000000.0",
+        "holdfast_clock_timestamp_seconds 1795963000.25",
+        "holdfast_device_latency_p99_seconds{device=\"0\"} 0.75",
+        "holdfast_provisioned_bytes 1073741824",
+        "holdfast_sync_brought_bytes_total 4096",
+    ];
+    assert_eq!(told(&known), expected);
+    let without_tls = LocalReport {
+        vitals: Some(Vitals {
+            certificate_expires_ms: None,
+            ..known.vitals.unwrap()
+        }),
+        devices: vec![device(None)],
+        ..known
+    };
+    assert_eq!(
+        told(&without_tls),
+        [expected[1], expected[3], expected[4]],
+        "nor of a device that did nothing"
+    );
 }
