@@ -15,6 +15,7 @@ mod freeze;
 mod full;
 mod golden;
 mod history;
+mod https;
 mod image;
 mod kill;
 mod members;

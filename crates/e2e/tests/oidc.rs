@@ -9,85 +9,26 @@
 mod issuer;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 
+use crate::https::{self, Answer};
 use issuer::{CLIENT, Issuer, SECRET};
 
-/// What was answered: the status, the fields, and the body.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn field(&self, name: &str, begins: &str) -> Result<&str> {
-        let fields = self.head.split("\r\n").filter_map(|it| it.split_once(": "));
-        let mut fields = fields.filter(|(it, _)| it.eq_ignore_ascii_case(name));
-        let found = fields.find(|(_, value)| value.starts_with(begins));
-        let (_, value) = found.with_context(|| format!("no {name} in {}", self.head))?;
-        Ok(value.split("; ").next().unwrap_or_default())
-    }
-
-    /// The session's cookie: behind what it begins with there is the cluster's name, and of that of a login a word.
-    fn session(&self) -> Result<&str> {
-        let mut names = (0..16).map(|digit| format!("__Host-holdfast-{digit:x}"));
-        let found = names.find_map(|name| self.field("set-cookie", &name).ok());
-        found.with_context(|| format!("no session in {}", self.head))
-    }
-
-    fn json(&self) -> Result<Value> {
-        serde_json::from_str(&self.body).with_context(|| format!("read {}", self.body))
-    }
-}
-
-/// Gets what is at a URL, trusting that authority, with these cookies; follows nothing.
+/// What somebody with these cookies is told.
 fn get(authority: &str, url: &str, cookies: &str) -> Result<Answer> {
-    let rest = url.strip_prefix("https://").context("it is HTTPS")?;
-    let (host, target) = rest.split_once('/').context("it has a path")?;
-    let (name, _) = host.rsplit_once(':').context("it has a port")?;
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-        roots.add(certificate?)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from(name.to_owned())?;
-    let session = rustls::ClientConnection::new(Arc::new(config), name)?;
-    let stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut stream = rustls::StreamOwned::new(session, stream);
-    write!(
-        stream,
-        "GET /{target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nCookie: {cookies}\r\n\r\n"
-    )?;
-    let mut bytes = Vec::new();
-    // Not everybody takes leave.
-    let read = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes)?;
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .with_context(|| format!("an answer: {read:?}"))?;
-    let status = head.split(' ').nth(1).context("a status")?.parse()?;
-    Ok(Answer {
-        status,
-        head: head.to_owned(),
-        body: body.to_owned(),
-    })
+    https::get(authority, url, ("cookie", cookies))
+}
+
+/// The session's cookie: behind what it begins with there is the cluster's name, and of that of a login a word.
+fn session_of(answer: &Answer) -> Result<&str> {
+    let mut names = (0..16).map(|digit| format!("__Host-holdfast-{digit:x}"));
+    let found = names.find_map(|name| answer.field("set-cookie", &name).ok());
+    found.with_context(|| format!("no session in {}", answer.head))
 }
 
 /// Has a node trust the provider.
@@ -166,7 +107,7 @@ fn who_logs_in_at_a_provider_is_let_in_by_nodes_that_name_it() {
         let (back, ticket) = away(&ours, api, &issuer)?;
         let refused = get(&ours, &back, &ticket)?;
         ensure!(refused.field("location", "/")? == "/?login=no-role");
-        ensure!(refused.session().is_err(), "{}", refused.head);
+        ensure!(session_of(&refused).is_err(), "{}", refused.head);
         issuer.behave(|it| it.claims.clear());
         // What was brought back is good for the browser that was sent away, and once.
         let (back, ticket) = away(&ours, api, &issuer)?;
@@ -174,7 +115,7 @@ fn who_logs_in_at_a_provider_is_let_in_by_nodes_that_name_it() {
         ensure!(stolen.field("location", "/")? == "/?login=again");
         let came = get(&ours, &back, &ticket)?;
         ensure!(came.field("location", "/")? == "/", "{}", came.head);
-        let session = came.session()?.to_owned();
+        let session = session_of(&came)?.to_owned();
         let again = get(&ours, &back, &ticket)?;
         ensure!(again.field("location", "/")? == "/?login=again");
         let who = get(&ours, &format!("{api}/api/v1/session"), &session)?.json()?;

@@ -1,4 +1,5 @@
-//! Debian's Prometheus, and what nodes tell it: a real scrape, and its own tool's judgement of metrics and rules.
+//! Debian's Prometheus, and what nodes tell it: a real scrape of nodes with TLS, as the manual says, and its own tool's judgement of
+//! metrics and rules.
 //!
 //! It is started by its path, on a port of its own: the machine's service has nothing to do with it.
 
@@ -11,8 +12,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_e2e::{Demo, DemoOptions, scenario};
+use holdfast_e2e::{DemoOptions, cli, scenario};
 use serde_json::Value;
+
+use crate::https;
 
 /// How long it may take until every node has been scraped.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,18 +68,52 @@ impl Drop for Prometheus {
     }
 }
 
-impl Prometheus {
-    fn start(demo: &Demo, targets: &[String]) -> Result<Self> {
-        let directory = demo.scratch("prometheus");
-        fs::create_dir_all(&directory)?;
-        let targets: Vec<_> = targets.iter().map(|it| format!("{it:?}")).collect();
-        let configuration = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
-             rule_files: [{:?}]\n\
-             scrape_configs:\n  - job_name: holdfast\n    static_configs: [{{targets: [{}]}}]\n",
-            rules().join("holdfast.rules.yml"),
-            targets.join(", ")
+/// The configuration in `docs/monitoring.md`, with what is this demo's in the places of its examples; it asks more often. Beside it a job
+/// that shows no token.
+fn configuration(token: &Path, ca: &str, targets: &[&str]) -> Result<String> {
+    let written = manual("```yaml\n# prometheus.yml\n", "```")?;
+    let rules = rules().join("holdfast.rules.yml");
+    let targets: Vec<_> = targets.iter().map(|it| format!("{it:?}")).collect();
+    let targets = targets.join(", ");
+    let mut configuration = written;
+    for (example, here) in [
+        (
+            "scrape_interval: 15s",
+            "scrape_interval: 1s\n  evaluation_interval: 1s".to_owned(),
+        ),
+        ("- holdfast.rules.yml ", format!("- {} ", rules.display())),
+        (
+            "/etc/prometheus/holdfast-token ",
+            format!("{} ", token.display()),
+        ),
+        ("/etc/prometheus/holdfast-authority.pem ", format!("{ca} ")),
+        (
+            "\"192.0.2.1:7461\", \"192.0.2.2:7461\", \"192.0.2.3:7461\"",
+            targets.clone(),
+        ),
+    ] {
+        ensure!(
+            configuration.matches(example).count() == 1,
+            "{example:?} is once in docs/monitoring.md"
         );
+        configuration = configuration.replace(example, &here);
+    }
+    Ok(configuration
+        + &format!(
+            "  - {{job_name: stranger, scheme: https, tls_config: {{ca_file: {ca:?}}}, static_configs: [{{targets: [{targets}]}}]}}\n"
+        ))
+}
+
+/// What stands between the first of these words in `docs/monitoring.md` and the next of the others.
+fn manual(begin: &str, end: &str) -> Result<String> {
+    let page = fs::read_to_string(rules().join("../monitoring.md"))?;
+    let (_, rest) = page.split_once(begin).with_context(|| begin.to_owned())?;
+    let (found, _) = rest.split_once(end).with_context(|| end.to_owned())?;
+    Ok(found.to_owned())
+}
+
+impl Prometheus {
+    fn start(directory: &Path, configuration: &str) -> Result<Self> {
         let file = directory.join("prometheus.yml");
         fs::write(&file, configuration)?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -100,6 +137,11 @@ impl Prometheus {
 
     /// The values that an expression has now.
     fn ask(&self, expression: &str) -> Result<Vec<Value>> {
+        let escape = |byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        };
+        let expression: String = expression.bytes().map(escape).collect();
         let text = get(&self.address, &format!("/api/v1/query?query={expression}"))?;
         let answer: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
         let found = answer["data"]["result"].as_array().context(text)?;
@@ -107,41 +149,76 @@ impl Prometheus {
     }
 }
 
-/// Metrics are asked for by hand here, without TLS.
-fn options() -> DemoOptions {
-    DemoOptions {
-        secure: false,
-        ..DemoOptions::default()
-    }
+/// The token that `docs/monitoring.md` has made, by its command.
+fn token(api: &str) -> Result<String> {
+    let command = manual("credentials_file: ", "\n")?;
+    let (_, command) = command.split_once("# holdfast ").context("a command")?;
+    let made: Value = cli::json(api, &command.split(' ').collect::<Vec<_>>())?;
+    let secret = made["secret"].as_str().context("a token")?;
+    Ok(secret.to_owned())
 }
 
 #[test]
-fn prometheus_takes_what_nodes_tell_and_has_nothing_to_object() {
-    scenario(options(), |demo| {
-        let nodes = demo.file().nodes.iter();
-        let apis: Vec<String> = nodes.map(|it| it.api.replace("http://", "")).collect();
-        for api in &apis {
-            let said = promtool(&["check", "metrics"], &rules(), &get(api, "/metrics")?)?;
+fn prometheus_takes_what_nodes_tell_by_its_token_and_has_nothing_to_object() {
+    scenario(DemoOptions::default(), |demo| {
+        let directory = demo.scratch("prometheus");
+        fs::create_dir_all(&directory)?;
+        let ca = demo.file().ca.clone().context("an authority")?;
+        let token = token(demo.api())?;
+        let token_file = directory.join("token");
+        fs::write(&token_file, &token)?;
+        let authority = fs::read_to_string(&ca)?;
+        let bearer = format!("Bearer {token}");
+        let shown = ("authorization", bearer.as_str());
+        let mut targets = Vec::new();
+        for node in &demo.file().nodes {
+            let metrics = https::get(&authority, &format!("{}/metrics", node.api), shown)?;
+            ensure!(metrics.status == 200, "{}", metrics.head);
+            let said = promtool(&["check", "metrics"], &rules(), &metrics.body)?;
             ensure!(said.trim().is_empty(), "promtool: {said}");
+            // It is good for that, and for nothing else.
+            let status = https::get(&authority, &format!("{}/api/v1/status", node.api), shown)?;
+            ensure!(status.status == 403, "{}", status.head);
+            targets.push(node.api.strip_prefix("https://").context("it has TLS")?);
         }
-        let prometheus = Prometheus::start(demo, &apis)?;
+        let count = targets.len();
+        let configuration = configuration(&token_file, &ca, &targets)?;
+        let prometheus = Prometheus::start(&directory, &configuration)?;
         let begun = Instant::now();
         loop {
-            let up = prometheus.ask("up==1").unwrap_or_default();
-            if up.len() == apis.len() {
+            let up = prometheus
+                .ask("up{job=\"holdfast\"}==1")
+                .unwrap_or_default();
+            let kept_out = prometheus
+                .ask("up{job=\"stranger\"}==0")
+                .unwrap_or_default();
+            if up.len() == count && kept_out.len() == count {
                 break;
             }
-            ensure!(begun.elapsed() < PATIENCE, "only {up:?} are scraped");
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "{up:?} are scraped, {kept_out:?} are not"
+            );
             sleep(Duration::from_millis(200));
         }
         for (expression, count) in [
-            ("holdfast_build_info", apis.len()),
-            ("holdfast_pool_bytes%3E0", apis.len()),
+            ("holdfast_build_info", count),
+            ("holdfast_pool_bytes>0", count),
             // Six causes, each from zero on.
-            ("holdfast_stall_seconds_count", 6 * apis.len()),
-            ("holdfast_device_state==1", apis.len()),
+            ("holdfast_stall_seconds_count", 6 * count),
+            ("holdfast_device_state==1", count),
             ("sum(holdfast_primaries)==1", 1),
             ("sum(holdfast_replicas_lacking)==0", 1),
+            // 4 GiB, twice.
+            ("sum(holdfast_provisioned_bytes)==8*2^30", 1),
+            (
+                "holdfast_certificate_not_after_timestamp_seconds>time()+300*86400",
+                count,
+            ),
+            (
+                "abs(holdfast_clock_timestamp_seconds-timestamp(holdfast_clock_timestamp_seconds))<5",
+                count,
+            ),
             ("ALERTS", 0),
         ] {
             let found = prometheus.ask(expression)?;
