@@ -85,6 +85,12 @@ function Shell({ who }: { who: Identity | undefined }) {
   const path = usePath();
   useEffect(returnToPlace, []);
   useEffect(fetchLater, []);
+  // In a narrow window the places are a line that is longer than the window.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: where one is goes by the path
+  useEffect(() => {
+    const here = document.querySelector('.place[aria-current]');
+    here?.scrollIntoView?.({ block: 'nearest', inline: 'center' });
+  }, [path]);
   const places = PLACES.filter(({ isFor }) => isFor === undefined || (who && isFor(who)));
   return (
     <div className="shell">

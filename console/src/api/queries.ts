@@ -263,7 +263,7 @@ export const historyQuery = (subject: Subject, seconds: number) =>
     },
   });
 
-/** What a device does at present: of the last ten seconds that have passed. */
+/** What a device does at present: the newest ten seconds of the last thirty that there are. */
 export const deviceWorkQuery = (node: string, device: number) =>
   queryOptions({
     queryKey: ['history', 'work', node, device],

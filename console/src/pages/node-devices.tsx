@@ -11,7 +11,6 @@ import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
-import { present } from '../text/series';
 import { bytes, bytesPerSecond, count, latency, moment, percent, plural } from '../text/units';
 import { DEVICE_STATES, deviceWas, fillTip, LATENCY_TIP, TIERS } from '../text/words';
 
@@ -214,7 +213,7 @@ export function DeviceLine({ node, device, order }: LineProps) {
 
 /** What a device does at present, and how long that takes. */
 export function DeviceWork({ node, device }: { node: string; device: Device }) {
-  const point = present(useQuery(deviceWorkQuery(node, device.number)).data);
+  const point = useQuery(deviceWorkQuery(node, device.number)).data?.points.at(-1);
   const took = device.latency_p99_us;
   if (!point && took == null) return null;
   const ten = 'as a mean of ten seconds';

@@ -170,9 +170,9 @@ function Facts({ volume }: { volume: Volume }) {
           <Explained tip="Sessions of initiators with its target, on all nodes that answer.">
             {plural(summary.sessions, 'session')}
           </Explained>
-          <span className="mono dim" title="Its target, and its number there">
-            {summary.target} {summary.lun}
-          </span>
+          <Explained className="dim" tip="Its target, and its number there.">
+            <span className="mono">{summary.target}</span> LUN {summary.lun}
+          </Explained>
         </>
       ) : null}
       {work && work.bytes > 0 ? (

@@ -1,5 +1,5 @@
 import { Button, Checkbox, Modal, TextInput } from '@mantine/core';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Failure } from './basic';
 
 type DialogProps = {
@@ -18,6 +18,7 @@ type DialogProps = {
 /** A change that is ordered here: what it means, what went wrong, one button that does it. */
 export function Dialog(props: DialogProps) {
   const { title, does, children, danger = false, ready = true, busy, error, onClose, onDo } = props;
+  useFocusBack();
   return (
     <Modal opened onClose={onClose} title={title} closeButtonProps={{ 'aria-label': 'Close' }}>
       <form
@@ -45,6 +46,22 @@ export function Dialog(props: DialogProps) {
       </form>
     </Modal>
   );
+}
+
+/** Who came by keyboard is where the dialog was opened from when it is gone. */
+function useFocusBack(): void {
+  const [before] = useState(() => document.activeElement);
+  const open = useRef(false);
+  useEffect(() => {
+    open.current = true;
+    return () => {
+      open.current = false;
+      // Effects may end and begin again while the dialog stays.
+      setTimeout(() => {
+        if (!open.current && before instanceof HTMLElement && before.isConnected) before.focus();
+      });
+    };
+  }, [before]);
 }
 
 /** What cannot be undone is named letter by letter first. */

@@ -60,7 +60,7 @@ export function NodeMap({ nodes }: { nodes: Node[] }) {
         <section
           key={site}
           className={named ? 'site' : ''}
-          aria-label={site ? `Site ${site}` : 'Nodes'}
+          aria-label={site ? `Site ${site}` : 'Map of the nodes'}
         >
           {named ? <h3>{site ? `Site ${site}` : 'No site said'}</h3> : null}
           <div className="map-nodes">

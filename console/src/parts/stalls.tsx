@@ -55,7 +55,7 @@ const COLUMNS: Column<Stall>[] = [
     head: 'Cause',
     by: (stall) => STALL_CAUSES[stall.cause].word,
     cell: (stall) => (
-      <Explained tip={STALL_CAUSES[stall.cause].tip}>
+      <Explained tip={STALL_CAUSES[stall.cause].tip} className="nowrap">
         {STALL_CAUSES[stall.cause].word}
         {stall.node ? `: ${stall.node}` : ''}
       </Explained>
