@@ -1,4 +1,5 @@
 import {
+  hashKey,
   keepPreviousData,
   QueryCache,
   QueryClient,
@@ -257,6 +258,9 @@ export const historyQuery = (subject: Subject, seconds: number) =>
   queryOptions({
     queryKey: ['history', subject, seconds],
     queryFn: ({ signal }) => readHistory(subject, seconds, signal),
+    // Of another time until that is there, and never of something else.
+    placeholderData: (before, query) =>
+      query && hashKey([query.queryKey[1]]) === hashKey([subject]) ? before : undefined,
     refetchInterval: (query) => {
       if (query.state.data === null) return 30_000;
       return Math.min(60_000, Math.max(LIVE_MS, seconds));

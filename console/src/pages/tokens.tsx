@@ -58,7 +58,7 @@ function columns(revoke: (token: Token) => void): Column<Token>[] {
       id: 'until',
       head: 'Until',
       by: (one) => one.expires_ms,
-      cell: (one) => moment(one.expires_ms),
+      cell: (one) => <span className="nowrap">{moment(one.expires_ms)}</span>,
     },
     {
       id: 'orders',

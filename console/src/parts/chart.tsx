@@ -3,6 +3,7 @@ import { Button, SegmentedControl, useComputedColorScheme } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
+import { Unreached } from '../api/client';
 import type { Subject } from '../api/history';
 import { historyQuery } from '../api/queries';
 import type { History } from '../api/types';
@@ -51,12 +52,12 @@ export function HistoryCharts({ subject, title = 'Load', brief = false, tools, w
   const choice = (
     <>
       {tools}
-      {brief && data ? (
+      {brief && data !== null ? (
         <Button variant="default" size="compact-xs" onClick={() => setAll(!all)}>
           {all ? 'Fewer charts' : 'More charts'}
         </Button>
       ) : null}
-      {data ? (
+      {data !== null ? (
         <SegmentedControl
           size="xs"
           aria-label="Time span"
@@ -69,13 +70,9 @@ export function HistoryCharts({ subject, title = 'Load', brief = false, tools, w
   );
   const shown = (
     <>
-      {data === undefined ? (
-        error ? (
-          <Failure error={error} />
-        ) : (
-          <Waiting what="the history" />
-        )
-      ) : null}
+      {/* That the node does not answer is said once, above every page. */}
+      {error && !(data && error instanceof Unreached) ? <Failure error={error} /> : null}
+      {data === undefined && !error ? <Waiting what="the history" /> : null}
       {data === null ? (
         <Empty title="No history from this node">
           It keeps none. Another node may be of a newer version.
