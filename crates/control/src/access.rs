@@ -4,6 +4,7 @@
 //! - a volume is never for an initiator of which there is no record: whoever is listed can be told what it proves itself by;
 //! - a secret has the length that RFC 7143 9.2.1 wants, and letters that every host can be told.
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -157,6 +158,26 @@ pub fn volumes_of(inventory: &Inventory, initiator: &str) -> Vec<String> {
     let mut names: Vec<String> = listing.map(|volume| volume.name.clone()).collect();
     names.sort();
     names
+}
+
+/// The names of the volumes that each initiator may use, by its name, in order: of all initiators in one go, for each volume lists
+/// some, and few list most.
+#[must_use]
+pub fn volumes_by_initiator(inventory: &Inventory) -> BTreeMap<&str, Vec<&str>> {
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for export in inventory.exports.values().map(|export| &export.record) {
+        let Some(volume) = inventory.volumes.get(&export.volume) else {
+            continue;
+        };
+        for initiator in &export.initiators {
+            let names = all.entry(initiator).or_default();
+            names.push(&volume.record.name);
+        }
+    }
+    for names in all.values_mut() {
+        names.sort_unstable();
+    }
+    all
 }
 
 /// Plans that a volume is for others; nothing if it is so already.

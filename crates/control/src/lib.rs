@@ -38,7 +38,7 @@ mod writing;
 
 pub use access::{
     AccessError, AccessOrder, INITIATORS_MAX, SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, change_access,
-    put_initiator, remove_initiator, volumes_of,
+    put_initiator, remove_initiator, volumes_by_initiator, volumes_of,
 };
 pub use alarms::{
     AlarmBook, AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, AlarmUnit,

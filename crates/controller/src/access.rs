@@ -6,7 +6,7 @@ use holdfast_api::documents::{
 use holdfast_api::{Precondition, Problem, ProblemKind};
 use holdfast_control::{
     AccessError, AccessOrder, Inventory, IscsiNodeName, PlanError, VolumeName, change_access,
-    put_initiator, remove_initiator, volumes_of,
+    put_initiator, remove_initiator, volumes_by_initiator, volumes_of,
 };
 use holdfast_model::record::{ChapRecord, InitiatorRecord, VolumeRecord};
 
@@ -18,8 +18,14 @@ use crate::{Controller, problem, volume_in};
 impl Controller {
     pub(crate) async fn list_initiators(&self) -> Result<InitiatorList, Problem> {
         let look = self.inventory().await?;
+        let volumes = volumes_by_initiator(&look.seen);
         let records = look.seen.initiators.values();
-        let initiators = records.map(|it| document(&look.seen, &it.record));
+        let initiators = records.map(|it| {
+            let record = &it.record;
+            let volumes = volumes.get(record.name.as_str());
+            let volumes = volumes.into_iter().flatten().map(|it| (*it).to_owned());
+            document(&look.seen, record, volumes.collect())
+        });
         Ok(InitiatorList {
             initiators: initiators.collect(),
             next: None,
@@ -31,7 +37,7 @@ impl Controller {
         let look = self.inventory().await?;
         let found = look.seen.initiators.get(name.as_str());
         let found = found.ok_or_else(|| refused(AccessError::NoSuchInitiator, None))?;
-        Ok(document(&look.seen, &found.record))
+        Ok(alone(&look.seen, &found.record))
     }
 
     pub(crate) async fn record_initiator(
@@ -67,10 +73,8 @@ impl Controller {
         // What is told has the tag that it is told with, though another may have put it anew meanwhile.
         let look = self.inventory().await?;
         let found = look.seen.initiators.get(name.as_str());
-        Ok(document(
-            &look.seen,
-            found.map_or(&record, |found| &found.record),
-        ))
+        let record = found.map_or(&record, |found| &found.record);
+        Ok(alone(&look.seen, record))
     }
 
     pub(crate) async fn forget_initiator(
@@ -134,13 +138,17 @@ pub(crate) fn of(inventory: &Inventory, volume: &VolumeRecord) -> VolumeAccess {
     }
 }
 
-fn document(inventory: &Inventory, record: &InitiatorRecord) -> Initiator {
+fn alone(inventory: &Inventory, record: &InitiatorRecord) -> Initiator {
+    document(inventory, record, volumes_of(inventory, &record.name))
+}
+
+fn document(inventory: &Inventory, record: &InitiatorRecord, volumes: Vec<String>) -> Initiator {
     let name = |chap: &Option<ChapRecord>| chap.as_ref().map(|chap| chap.name.clone());
     Initiator {
         name: record.name.clone(),
         chap_name: name(&record.chap),
         mutual_name: name(&record.mutual),
-        volumes: volumes_of(inventory, &record.name),
+        volumes,
         etag: Tagged::Initiator(&record.name).tag(inventory),
     }
 }

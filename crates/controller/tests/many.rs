@@ -1,19 +1,26 @@
-//! How long listings take of a cluster with 1,000 volumes and 64 nodes, where each volume is busy at each node.
+//! How long listings take of a cluster with 1,000 volumes and 64 nodes, where each volume is busy at each node, and where there is as
+//! much as there may be of all else.
 //!
 //! It measures, and so does not run by itself: `cargo test --release -p holdfast-controller many:: -- --ignored --nocapture`.
 //! All nodes, the interface and who asks it are one thread here: what is measured is much more than a node has to do.
 #![allow(clippy::print_stdout, reason = "figures are what it is for")]
 
+mod filled;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::client::ApiUrl;
-use holdfast_api::documents::{LocalSlice, LocalVolume, PathState, Room};
-use holdfast_api::{ApiClient, Door, router, server};
+use holdfast_api::documents::{
+    AlarmChoice, AuditQuery, LocalSlice, LocalVolume, PathState, Room, STALLS_MAX, StallQuery,
+};
+use holdfast_api::{ApiClient, Door, Identities, router, server};
 use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
+use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog};
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store as _};
 use holdfast_model::{NodeId, Policy};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use crate::support::{Node, controller, open};
@@ -117,70 +124,169 @@ async fn time<F: Future<Output = usize>>(what: &str, count: usize, ask: impl Fn(
     println!("{what:<24} {middle:>5} ms, {longest:>5} ms at most; {work:>5} ms of work");
 }
 
+/// The cluster, and who asks it.
+struct Crowd {
+    _folder: TempDir,
+    store: Embedded,
+    nodes: Vec<Node>,
+    inventory: Inventory,
+    client: ApiClient,
+}
+
+impl Crowd {
+    async fn gather() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path());
+        let controller = controller(&store).await;
+        let mut nodes = Vec::new();
+        for number in 1..=NODES {
+            nodes.push(Node::start(number, &store).await);
+        }
+        let begun = Instant::now();
+        let inventory = make_volumes(&store).await;
+        println!("made {VOLUMES} volumes in {:?}", begun.elapsed());
+        report(&nodes, &inventory);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        let routes = router(Arc::new(controller), Door::Open);
+        tokio::spawn(async move { server::serve(listener, routes).await });
+        Self {
+            _folder: folder,
+            store,
+            nodes,
+            inventory,
+            client: ApiClient::new(vec![url], None),
+        }
+    }
+
+    /// What is asked for again and again.
+    async fn time_looks(&self) {
+        let client = &self.client;
+        let (all, nodes) = (VOLUMES as usize, NODES.into());
+        time("volumes", all, || async {
+            client.volumes().await.unwrap().volumes.len()
+        })
+        .await;
+        time("nodes", nodes, || async {
+            client.nodes().await.unwrap().nodes.len()
+        })
+        .await;
+        time("status", all, || async {
+            client.status().await.unwrap().volumes.total as usize
+        })
+        .await;
+        time("explain", 0, || async {
+            client.explain().await.unwrap().volumes.len()
+        })
+        .await;
+        time("a volume", 2, || async {
+            client.volume("volume-0500").await.unwrap().slices.len()
+        })
+        .await;
+    }
+
+    async fn time_lists(&self, counts: &Counts) {
+        let client = &self.client;
+        time("initiators", counts.initiators, || async {
+            client.initiators().await.unwrap().initiators.len()
+        })
+        .await;
+        time("tasks", counts.tasks, || async {
+            client.tasks().await.unwrap().tasks.len()
+        })
+        .await;
+        time("alarms", counts.alarms, || async {
+            client.alarms(AlarmChoice::All).await.unwrap().alarms.len()
+        })
+        .await;
+        time("stalls", counts.stalls, || async {
+            let query = StallQuery {
+                limit: STALLS_MAX,
+                ..StallQuery::default()
+            };
+            client.stalls(None, query).await.unwrap().stalls.len()
+        })
+        .await;
+        time("sessions of a volume", counts.of_volume, || async {
+            let list = client.volume_sessions("volume-0500").await.unwrap();
+            assert!(list.silent.is_empty(), "{:?}", list.silent);
+            list.sessions.len()
+        })
+        .await;
+        time("sessions of a host", counts.of_host, || async {
+            let list = client.initiator_sessions(filled::BUSY).await.unwrap();
+            assert!(list.silent.is_empty(), "{:?}", list.silent);
+            list.sessions.len()
+        })
+        .await;
+    }
+}
+
+/// How much there is to list, at least.
+#[derive(Default)]
+struct Counts {
+    initiators: usize,
+    tasks: usize,
+    alarms: usize,
+    stalls: usize,
+    of_volume: usize,
+    of_host: usize,
+}
+
 #[tokio::test]
 #[ignore = "it measures"]
 async fn listings_of_a_thousand_volumes_and_sixty_four_nodes() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    let controller = controller(&store).await;
-    let mut nodes = Vec::new();
-    for number in 1..=NODES {
-        nodes.push(Node::start(number, &store).await);
-    }
-    let begun = Instant::now();
-    let inventory = make_volumes(&store).await;
-    println!("made {VOLUMES} volumes in {:?}", begun.elapsed());
-    report(&nodes, &inventory);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
-        .parse()
-        .unwrap();
-    let routes = router(Arc::new(controller), Door::Open);
-    tokio::spawn(async move { server::serve(listener, routes).await });
-    let client = ApiClient::new(vec![url], None);
-    let client = &client;
-    let (all, nodes) = (VOLUMES as usize, NODES.into());
-    time("volumes", all, || async {
-        client.volumes().await.unwrap().volumes.len()
-    })
-    .await;
-    time("nodes", nodes, || async {
-        client.nodes().await.unwrap().nodes.len()
-    })
-    .await;
-    time("status", all, || async {
-        client.status().await.unwrap().volumes.total as usize
-    })
-    .await;
-    time("explain", 0, || async {
-        client.explain().await.unwrap().volumes.len()
-    })
-    .await;
-    time("a volume", 2, || async {
-        client.volume("volume-0500").await.unwrap().slices.len()
-    })
-    .await;
-    time("initiators", 0, || async {
-        client.initiators().await.unwrap().initiators.len()
-    })
-    .await;
-    time("tasks", 0, || async {
-        client.tasks().await.unwrap().tasks.len()
-    })
-    .await;
-    time("traffic", all, || async {
+    let crowd = Crowd::gather().await;
+    crowd.time_looks().await;
+    crowd.time_lists(&Counts::default()).await;
+    let client = &crowd.client;
+    time("traffic", VOLUMES as usize, || async {
         let traffic = client.traffic().await.unwrap();
         assert!(traffic.silent.is_empty(), "{:?}", traffic.silent);
         traffic.volumes.len()
     })
     .await;
-    time("sessions of a volume", 0, || async {
-        client
-            .volume_sessions("volume-0500")
-            .await
-            .unwrap()
-            .sessions
-            .len()
-    })
-    .await;
+}
+
+#[tokio::test]
+#[ignore = "it measures"]
+async fn listings_of_as_much_as_there_may_be() {
+    let crowd = Crowd::gather().await;
+    filled::hosts(&crowd.store, &crowd.inventory).await;
+    filled::sessions(&crowd.nodes, &crowd.inventory);
+    let counts = Counts {
+        initiators: VOLUMES as usize + 1,
+        tasks: filled::moves(&crowd.store, &crowd.nodes, &crowd.inventory).await,
+        alarms: filled::alarms(&crowd.store).await,
+        stalls: STALLS_MAX as usize,
+        of_volume: NODES.into(),
+        of_host: usize::from(filled::BUSY_NODES) * VOLUMES as usize,
+    };
+    println!("{} tasks, {} alarms", counts.tasks, counts.alarms);
+    crowd.time_looks().await;
+    crowd.time_lists(&counts).await;
+}
+
+#[tokio::test]
+#[ignore = "it measures"]
+async fn the_logs_of_sixty_four_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let controller = controller(&store).await;
+    let log = AuditLog::open(&folder.path().join(AUDIT_FILE)).unwrap();
+    let accounts = Accounts::new(controller, "n1", log);
+    for number in 1..=NODES {
+        filled::keeper(number, &store).await;
+    }
+    for limit in filled::LOG_LIMITS {
+        time(&format!("log, {limit}"), limit as usize, || async {
+            let query = AuditQuery { limit, since_ms: 0 };
+            let list = accounts.audit(query).await.unwrap();
+            assert!(list.silent.is_empty(), "{:?}", list.silent);
+            list.entries.len()
+        })
+        .await;
+    }
 }
