@@ -27,6 +27,7 @@ const PAGES: Record<string, string> = {
   'volume-scrub': '/volumes/demo/scrub',
   nodes: '/nodes',
   node: '/nodes/n1',
+  tasks: '/tasks',
   hosts: '/hosts',
   host: '/hosts/iqn.2026-11.com.example:host1',
   stalls: '/stalls',

@@ -282,7 +282,10 @@ async fn the_logs_of_sixty_four_nodes() {
     }
     for limit in filled::LOG_LIMITS {
         time(&format!("log, {limit}"), limit as usize, || async {
-            let query = AuditQuery { limit, since_ms: 0 };
+            let query = AuditQuery {
+                limit,
+                ..AuditQuery::default()
+            };
             let list = accounts.audit(query).await.unwrap();
             assert!(list.silent.is_empty(), "{:?}", list.silent);
             list.entries.len()

@@ -232,8 +232,8 @@ pub struct EventQuery {
     #[param(value_type = Option<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
-    /// None that matter less.
-    #[param(inline, default = "info")]
+    /// None that matter less; all unless it is said.
+    #[param(inline, value_type = Option<EventSeverity>)]
     pub severity: EventSeverity,
     /// Of this kind only.
     #[param(inline)]
@@ -360,7 +360,7 @@ mod tests {
         let later = [event(1000, "a-1"), event(999, "b-1")];
         let after = EventQuery {
             after: Some(one.place()),
-            ..all.clone()
+            ..all
         };
         assert!(all.wants(&one) && !after.wants(&one));
         assert!(later.iter().all(|event| after.wants(event)));

@@ -202,7 +202,7 @@ mod tests {
         assert!(query.wants(&stall) && !query.wants(&one));
         let all = StallQuery {
             initiators: true,
-            ..query.clone()
+            ..query
         };
         assert!(all.wants(&one));
         let later = StallQuery {

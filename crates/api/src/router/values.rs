@@ -120,7 +120,7 @@ mod tests {
         };
         let webhook = ReceiverPut {
             webhook: Some(WebhookPut {
-                url: format!("https://ops:{SECRET}@example.org/{SECRET}"),
+                url: "https://ops:correct-horse@example.org/battery".to_owned(),
                 secret: secret(),
             }),
             ..ReceiverPut::default()

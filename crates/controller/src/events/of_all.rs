@@ -68,15 +68,15 @@ impl Controller {
         if self.event_log.is_some() {
             told.push(self.events_here(&query).await?);
         }
-        Ok(merged(told, &query, silent))
+        Ok(merged(&told, &query, silent))
     }
 }
 
-fn merged(told: Vec<LocalEvents>, query: &EventQuery, silent: Vec<String>) -> EventList {
+fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> EventList {
     let limit = query.limit as usize;
     let mut all = Found::new(query);
     let mut places = BTreeSet::new();
-    for answer in &told {
+    for answer in told {
         for event in &answer.events {
             places.insert(event.place());
             all.take(event);
@@ -125,16 +125,16 @@ mod tests {
         };
         let times = |list: &EventList| list.events.iter().map(|it| it.at_ms).collect::<Vec<_>>();
         let told = vec![local(1, &[9, 7, 5]), local(2, &[8, 7, 6]), local(3, &[])];
-        let list = merged(told, &query(3, None), vec!["n4".to_owned()]);
+        let list = merged(&told, &query(3, None), vec!["n4".to_owned()]);
         assert_eq!((times(&list), list.silent.len()), (vec![9, 8, 7], 1));
         let next = list.next.unwrap();
         // The nodes have told what comes after that.
         let told = vec![local(1, &[5]), local(2, &[6])];
-        let list = merged(told, &query(3, Some(&next)), Vec::new());
+        let list = merged(&told, &query(3, Some(&next)), Vec::new());
         assert_eq!((times(&list), list.next), (vec![6, 5], None));
         // Both have the same, and perhaps more.
         let told = vec![local(1, &[9, 8]), local(2, &[9, 8])];
-        let list = merged(told, &query(2, None), Vec::new());
+        let list = merged(&told, &query(2, None), Vec::new());
         assert_eq!(times(&list), [9, 8]);
         assert!(list.next.is_some());
     }

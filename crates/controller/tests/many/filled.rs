@@ -199,8 +199,9 @@ pub(super) async fn keeper(number: u16, store: &Embedded) {
     };
     let mut user = User::new(store.session());
     put(&mut user, NodeRecord::key(record.node), &record).await;
-    let entry = |at_ms| AuditEntry {
+    let entry = |at_ms: u64| AuditEntry {
         at_ms,
+        number: at_ms + 1,
         node: record.name.clone(),
         who: "token backup (0123456789abcdef)".to_owned(),
         from: "192.0.2.7".to_owned(),
