@@ -137,21 +137,24 @@ fn document(
     after: Option<&StallPlace>,
     limit: usize,
 ) -> StallList {
-    let mut stalls: Vec<(StallPlace, Stall)> = Vec::new();
+    let mut all = Vec::new();
     for (portal, answer) in answers {
         let lasting = answer.lasting.iter().map(|stall| (stall, true));
         let over = answer.stalls.iter().map(|stall| (stall, false));
         let of_volume = |stall: &LocalStall| volume.is_none_or(|volume| volume.0 == stall.volume);
         let wanted = lasting.chain(over).filter(|(stall, _)| of_volume(stall));
-        stalls.extend(wanted.map(|(stall, lasts)| {
+        all.extend(wanted.map(|(stall, lasts)| {
             let place = StallPlace::of(portal.0, stall, lasts);
-            (place, named(inventory, *portal, stall, lasts))
+            (place, (*portal, stall, lasts))
         }));
     }
-    let (stalls, next) = piece(stalls, after, limit);
+    // Only what is told is named: each node has told as much.
+    let (told, next) = piece(all, after, limit);
+    let told = told.into_iter();
+    let stalls = told.map(|(portal, stall, lasts)| named(inventory, portal, stall, lasts));
     let nodes = inventory.nodes.values();
     StallList {
-        stalls,
+        stalls: stalls.collect(),
         next,
         silent: silent(nodes, |node| answers.contains_key(&node)),
     }

@@ -276,3 +276,42 @@ async fn a_volume_is_given_to_initiators_and_taken_from_them() {
     let created = controller.create_volume(wanted("new", 4)).await.unwrap();
     assert_eq!(created.volume.access, Some(everybody));
 }
+
+/// All at once they are told what each by itself is told, in the order of names, and not of volumes' ids.
+#[tokio::test]
+async fn initiators_are_listed_with_the_volumes_that_each_may_use() {
+    const OTHER: &str = "iqn.2026-11.example:other";
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _node = Node::start(1, &store).await;
+    for name in [HOST, OTHER] {
+        let put = controller.put_initiator(name, InitiatorPut::default());
+        put.await.unwrap();
+    }
+    for (lun, (volume, initiators)) in [
+        ("web", &[HOST, OTHER][..]),
+        ("data", &[HOST][..]),
+        ("open", &[][..]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let created = controller.create_volume(wanted(volume, lun as u16));
+        created.await.unwrap();
+        for initiator in initiators {
+            let allow = AccessChange::Allow((*initiator).to_owned());
+            controller.change_access(volume, allow).await.unwrap();
+        }
+    }
+    let list = controller.initiators().await.unwrap().initiators;
+    let told: Vec<_> = list.iter().map(|it| (&*it.name, &it.volumes[..])).collect();
+    let (data, web) = ("data".to_owned(), "web".to_owned());
+    assert_eq!(
+        told,
+        [(HOST, &[data, web.clone()][..]), (OTHER, &[web][..])]
+    );
+    for listed in &list {
+        assert_eq!(&controller.initiator(&listed.name).await.unwrap(), listed);
+    }
+}
