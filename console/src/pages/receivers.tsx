@@ -10,6 +10,7 @@ import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
+import { plural } from '../text/units';
 
 const PORTS: Record<MailSecurity, string> = { starttls: '587', tls: '465', none: '25' };
 
@@ -28,7 +29,7 @@ function where(one: Receiver): string {
 function State({ one }: { one: Receiver }) {
   const trouble = one.undelivered;
   if (trouble) {
-    const word = trouble.given_up ? 'given up' : `${trouble.attempts} tries`;
+    const word = trouble.given_up ? 'given up' : plural(trouble.attempts, 'try', 'tries');
     return <Standing word={word} tone="bad" tip={trouble.why} />;
   }
   return one.waiting > 0 ? (

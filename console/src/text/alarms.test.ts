@@ -14,6 +14,11 @@ test('limits are told with their unit and read as numbers', () => {
   const kind = { unit: 'percent' } as AlarmKind;
   expect(limitOf(kind, 85)).toBe('85\u00a0%');
   expect(limit(kind, 85)).toBe('85');
+  const other = (unit: string, value: number) => limitOf({ unit } as AlarmKind, value);
+  expect(other('seconds', 86_400)).toBe('24\u00a0h');
+  expect(other('milliseconds', 2000)).toBe('2\u00a0s');
+  expect(other('days', 1)).toBe('1\u00a0day');
+  expect(other('what comes later', 7)).toBe('7');
   expect(limitOf({ unit: 'state' } as AlarmKind, 1)).toBe('if it is so');
   expect(clearOf({ unit: 'state' } as AlarmKind)).toBe('if it is not');
   expect(readLimit(' 85 ')).toBe(85);

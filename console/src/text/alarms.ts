@@ -1,4 +1,5 @@
 import type { AlarmKind } from '../api/types';
+import { milliseconds, span } from './units';
 
 /** The page of what an alarm is about, as the parts of its path; null if it has none. */
 export function placeOf(subject: string): string[] | null {
@@ -7,11 +8,11 @@ export function placeOf(subject: string): string[] | null {
   return kind && name ? [`${kind}s`, name] : null;
 }
 
-const UNITS: Record<string, string> = {
-  percent: '%',
-  milliseconds: 'ms',
-  seconds: 's',
-  days: 'days',
+const IN_WORDS: Record<string, (value: number) => string> = {
+  percent: (value) => `${value}\u00a0%`,
+  milliseconds,
+  seconds: span,
+  days: (value) => `${value}\u00a0${value === 1 ? 'day' : 'days'}`,
 };
 
 /** A limit as it is typed: a number. */
@@ -26,7 +27,7 @@ export function clearOf(kind: AlarmKind): string {
 
 /** A limit in words. */
 export function limitOf(kind: AlarmKind, value: number): string {
-  return kind.unit === 'state' ? 'if it is so' : `${value}\u00a0${UNITS[kind.unit] ?? ''}`.trim();
+  return kind.unit === 'state' ? 'if it is so' : (IN_WORDS[kind.unit] ?? String)(value);
 }
 
 /** What was typed as a limit; null if it is none. */
