@@ -46,6 +46,8 @@ export const theme = createTheme({
     Modal: { defaultProps: { lockScroll: false, centered: true, overlayProps: { opacity: 0.45 } } },
     Button: { defaultProps: { size: 'xs' } },
     TextInput: { defaultProps: { size: 'sm' } },
+    // At once, in the other scheme as well, in which half way from one to the other nothing can be read.
+    SegmentedControl: { defaultProps: { transitionDuration: 0 } },
     Tooltip: {
       defaultProps: {
         withArrow: true,
