@@ -7,6 +7,7 @@ import type { Event, EventList } from '../api/types';
 import { joined, shownEvents } from '../text/events';
 import { moment } from '../text/units';
 import { Empty, Explained, Failure, Panel, Shown, Sign, Silent } from './basic';
+import { Prose } from './prose';
 
 /** Events of the stream that are kept until the log has them: more than one look of a node tells. */
 const LIVE_MAX = 500;
@@ -182,7 +183,9 @@ function Row({ event }: { event: Event }) {
         </Explained>
       )}
       <strong>{event.subject}</strong>
-      <span>{event.detail}</span>
+      <span>
+        <Prose text={event.detail} />
+      </span>
     </li>
   );
 }
