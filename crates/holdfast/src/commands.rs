@@ -15,6 +15,7 @@ mod login;
 pub(crate) mod node;
 mod password;
 mod paths;
+mod pieces;
 mod protection;
 pub(crate) mod receiver;
 mod replace;

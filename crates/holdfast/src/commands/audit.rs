@@ -1,13 +1,13 @@
 //! `holdfast audit` and `holdfast whoami`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use holdfast_api::ApiClient;
 use holdfast_api::documents::{
     AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind,
 };
 
 use super::client;
+use super::pieces::{self, milliseconds_ago};
 use super::stalls::utc;
 use crate::cli::{Global, age};
 use crate::failure::Failure;
@@ -28,12 +28,17 @@ pub(crate) async fn show(
     output: &Output,
     arguments: &AuditArguments,
 ) -> Result<(), Failure> {
-    let since_ms = arguments.since.map_or(0, |age| {
-        let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
-        let then = then.duration_since(UNIX_EPOCH);
-        then.map_or(0, |then| then.as_millis() as u64)
-    });
-    let list = read(&client(global), arguments.limit, since_ms).await?;
+    let since_ms = arguments.since.map_or(0, milliseconds_ago);
+    let client = client(global);
+    let list: AuditList = pieces::read(arguments.limit, async |missing, after| {
+        let query = AuditQuery {
+            limit: missing.min(AUDIT_MAX),
+            since_ms,
+            after,
+        };
+        Ok(client.audit(query).await?)
+    })
+    .await?;
     if !list.silent.is_empty() {
         let silent = list.silent.join(", ");
         output.talk(&format!(
@@ -41,31 +46,6 @@ pub(crate) async fn show(
         ));
     }
     output.result(&list, || text(&list.entries))
-}
-
-/// So many at most, in as many pieces as that takes.
-async fn read(client: &ApiClient, limit: u32, since_ms: u64) -> Result<AuditList, Failure> {
-    let mut all = AuditList::default();
-    loop {
-        let missing = limit.saturating_sub(all.entries.len() as u32);
-        let query = AuditQuery {
-            limit: missing.min(AUDIT_MAX),
-            since_ms,
-            after: all.next.take(),
-        };
-        let piece = client.audit(query).await?;
-        let has_more = piece.next.is_some() && (piece.entries.len() as u32) < missing;
-        all.entries.extend(piece.entries);
-        all.next = piece.next;
-        for node in piece.silent {
-            if !all.silent.contains(&node) {
-                all.silent.push(node);
-            }
-        }
-        if !has_more {
-            return Ok(all);
-        }
-    }
 }
 
 fn text(entries: &[AuditEntry]) -> String {

@@ -1,12 +1,13 @@
 //! `holdfast events`: what happened, and what changes, as it does.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use holdfast_api::documents::{
     EVENTS_MAX, Event, EventKind, EventList, EventPlace, EventQuery, EventSeverity,
 };
 
 use super::client;
+use super::pieces::milliseconds_ago;
 use super::stalls::utc;
 use crate::cli::{Global, age};
 use crate::failure::Failure;
@@ -57,11 +58,7 @@ pub(crate) async fn run(
     if arguments.follow {
         return follow(global, output).await;
     }
-    let since_ms = arguments.since.map_or(0, |age| {
-        let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
-        let then = then.duration_since(UNIX_EPOCH);
-        then.map_or(0, |then| then.as_millis() as u64)
-    });
+    let since_ms = arguments.since.map_or(0, milliseconds_ago);
     let query = EventQuery {
         limit: arguments.limit,
         since_ms,

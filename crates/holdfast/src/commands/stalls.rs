@@ -1,13 +1,11 @@
 //! `holdfast stalls`.
 
-use std::time::{Duration, SystemTime};
-
-use holdfast_api::ApiClient;
 use holdfast_api::documents::{STALLS_MAX, Stall, StallList, StallQuery};
 
 use jiff::Timestamp;
 
 use super::client;
+use super::pieces::{self, milliseconds_ago};
 use crate::cli::{Global, StallArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table};
@@ -27,8 +25,19 @@ pub(crate) async fn show(
     output: &Output,
     arguments: &StallArguments,
 ) -> Result<(), Failure> {
-    let since = arguments.since.map_or(0, milliseconds_ago);
-    let list = read(&client(global), arguments, since).await?;
+    let since_ms = arguments.since.map_or(0, milliseconds_ago);
+    let volume = arguments.volume.as_ref().map(|name| name.as_str());
+    let client = client(global);
+    let list: StallList = pieces::read(arguments.limit, async |missing, after| {
+        let query = StallQuery {
+            limit: missing.min(STALLS_MAX),
+            since_ms,
+            initiators: arguments.initiators,
+            after,
+        };
+        Ok(client.stalls(volume, query).await?)
+    })
+    .await?;
     output.result(&list, || text(&list, arguments.initiators))?;
     for node in &list.silent {
         output.talk(&format!(
@@ -36,45 +45,6 @@ pub(crate) async fn show(
         ));
     }
     Ok(())
-}
-
-/// So many at most, in as many pieces as that takes.
-async fn read(
-    client: &ApiClient,
-    arguments: &StallArguments,
-    since_ms: u64,
-) -> Result<StallList, Failure> {
-    let volume = arguments.volume.as_ref().map(|name| name.as_str());
-    let mut all = StallList::default();
-    loop {
-        let missing = arguments.limit.saturating_sub(all.stalls.len() as u32);
-        let query = StallQuery {
-            limit: missing.min(STALLS_MAX),
-            since_ms,
-            initiators: arguments.initiators,
-            after: all.next.take(),
-        };
-        let piece = client.stalls(volume, query).await?;
-        let has_more = piece.next.is_some() && (piece.stalls.len() as u32) < missing;
-        all.stalls.extend(piece.stalls);
-        all.next = piece.next;
-        for node in piece.silent {
-            if !all.silent.contains(&node) {
-                all.silent.push(node);
-            }
-        }
-        if !has_more {
-            return Ok(all);
-        }
-    }
-}
-
-fn milliseconds_ago(span: Duration) -> u64 {
-    let then = SystemTime::now().checked_sub(span);
-    let then = then.and_then(|then| then.duration_since(SystemTime::UNIX_EPOCH).ok());
-    then.map_or(0, |then| {
-        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
-    })
 }
 
 fn text(list: &StallList, initiators: bool) -> String {
