@@ -10,16 +10,13 @@ use holdfast_api::documents::{
 };
 use holdfast_api::{Api, Door, router, server};
 use holdfast_controller::{Controller, EVENTS_FILE, EventLog};
-use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
-use holdfast_model::metadata::Operation;
-use holdfast_model::record::{NodeRecord, Record};
-use holdfast_model::{Incarnation, NodeId, Policy, StoreId};
+use holdfast_model::{Policy, StoreId};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::support::{CLUSTER, controller, open};
+use crate::support::{CLUSTER, controller, open, register};
 
 /// How long another one may take to steer: until the lease ends, which is ten seconds, and to look.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,20 +40,7 @@ impl Process {
     async fn start(number: u16, store: &Embedded, folder: &Path) -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
         let process = Self::start_at(number, address, store, folder).await;
-        let record = NodeRecord {
-            schema: 1,
-            node: NodeId(number),
-            name: format!("n{number}"),
-            store: StoreId(number.into()),
-            uses: 1,
-            use_id: 1,
-            incarnation: Incarnation(1),
-            portal: String::new(),
-            peer: String::new(),
-            api: format!("http://{}", process.address),
-        };
-        let put = Operation::put(NodeRecord::key(record.node), record.encode());
-        User::new(store.session()).perform(put).await;
+        register(number, process.address, store).await;
         process
     }
 

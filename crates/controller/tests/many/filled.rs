@@ -10,17 +10,17 @@ use holdfast_api::documents::{
 use holdfast_control::{Inventory, RAISED_MAX, bound_alarms};
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store as _};
-use holdfast_model::metadata::{LeaseId, Operation};
+use holdfast_model::NodeId;
+use holdfast_model::metadata::Operation;
 use holdfast_model::record::{
     ALARMS_KEY, AlarmEntry, AlarmsRecord, Clearing, ExportRecord, InitiatorRecord, IntentRecord,
-    NodeRecord, NodeStanding, Record, WishRecord,
+    NodeStanding, Record, WishRecord,
 };
-use holdfast_model::{Incarnation, NodeId, StoreId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::{NODES, VOLUMES};
-use crate::support::Node;
+use crate::support::{Node, register};
 
 /// The host that has sessions with all volumes, at the first nodes.
 pub(super) const BUSY: &str = "iqn.2026-11.example:busy";
@@ -40,12 +40,7 @@ pub(super) fn host(number: u64) -> String {
 }
 
 async fn put<R: Record>(user: &mut User, key: String, record: &R) {
-    let put = Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId::default(),
-    };
-    user.perform(put).await;
+    user.perform(Operation::put(key, record.encode())).await;
 }
 
 /// Each volume is for a host of its own, and for the busy one.
@@ -185,20 +180,7 @@ pub(super) async fn moves(store: &Embedded, nodes: &[Node], inventory: &Inventor
 /// A node that only tells what was done through it: as much as it is asked for.
 pub(super) async fn keeper(number: u16, store: &Embedded) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let record = NodeRecord {
-        schema: 1,
-        node: NodeId(number),
-        name: format!("n{number}"),
-        store: StoreId(number.into()),
-        uses: 1,
-        use_id: 1,
-        incarnation: Incarnation(1),
-        portal: String::new(),
-        peer: String::new(),
-        api: format!("http://{}", listener.local_addr().unwrap()),
-    };
-    let mut user = User::new(store.session());
-    put(&mut user, NodeRecord::key(record.node), &record).await;
+    let record = register(number, listener.local_addr().unwrap(), store).await;
     let entry = |at_ms: u64| AuditEntry {
         at_ms,
         number: at_ms + 1,

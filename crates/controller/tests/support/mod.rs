@@ -2,6 +2,7 @@
 
 pub(crate) mod away;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use holdfast_api::{
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
-use holdfast_model::metadata::{LeaseId, Operation};
+use holdfast_model::metadata::Operation;
 use holdfast_model::record::{DomainRecord, NodeRecord, Record};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use tokio::net::TcpListener;
@@ -404,6 +405,25 @@ pub(crate) fn stalls_of(node: u16) -> Vec<LocalStall> {
     vec![stall(2), stall(1)]
 }
 
+/// Puts down that there is a node whose interface is at that address.
+pub(crate) async fn register(number: u16, api: SocketAddr, store: &Embedded) -> NodeRecord {
+    let record = NodeRecord {
+        schema: 1,
+        node: NodeId(number),
+        name: format!("n{number}"),
+        store: StoreId(number.into()),
+        uses: 1,
+        use_id: 1,
+        incarnation: Incarnation(1),
+        portal: String::new(),
+        peer: String::new(),
+        api: format!("http://{api}"),
+    };
+    let put = Operation::put(NodeRecord::key(record.node), record.encode());
+    User::new(store.session()).perform(put).await;
+    record
+}
+
 pub(crate) struct Node {
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) server: JoinHandle<()>,
@@ -412,18 +432,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) async fn start(number: u16, store: &Embedded) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let record = NodeRecord {
-            schema: 1,
-            node: NodeId(number),
-            name: format!("n{number}"),
-            store: StoreId(number.into()),
-            uses: 1,
-            use_id: 1,
-            incarnation: Incarnation(1),
-            portal: String::new(),
-            peer: String::new(),
-            api: format!("http://{}", listener.local_addr().unwrap()),
-        };
+        let record = register(number, listener.local_addr().unwrap(), store).await;
         let reporter = Arc::new(Reporter::default());
         *reporter.0.lock().unwrap() = LocalReport {
             node: number,
@@ -436,13 +445,6 @@ impl Node {
         let server = tokio::spawn(async move {
             server::serve(listener, routes).await;
         });
-        let key = NodeRecord::key(record.node);
-        let put = Operation::Put {
-            key,
-            value: record.encode(),
-            lease: LeaseId::default(),
-        };
-        User::new(store.session()).perform(put).await;
         Self { reporter, server }
     }
 
