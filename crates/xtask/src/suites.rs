@@ -28,26 +28,32 @@ struct Suite {
 
 /// Compiles the tests of all packages, and the programs that they run.
 pub(crate) fn build(root: &Path) -> Result<()> {
+    built(root).map(drop)
+}
+
+fn built(root: &Path) -> Result<Vec<Suite>> {
     // The binaries first: end-to-end tests of one package run those of another.
     let build = ["build", "--bins", "--locked"];
     cargo::run(root, &[&build[..], &LIKE_TESTS].concat())?;
-    compile(root).map(drop)
+    compile(root)
 }
 
 /// Runs all tests but the simulator's, until a program fails.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    build(root)?;
-    run_those(root, |suite| !suite.folder.ends_with(SIMULATOR))?;
+    run_those(root, &built(root)?, |suite| {
+        !suite.folder.ends_with(SIMULATOR)
+    })?;
     cargo::run(root, &["test", "--workspace", "--doc", "--locked"])
 }
 
 /// Runs the simulator's.
 pub(crate) fn run_simulator(root: &Path) -> Result<()> {
-    run_those(root, |suite| suite.folder.ends_with(SIMULATOR))
+    run_those(root, &compile(root)?, |suite| {
+        suite.folder.ends_with(SIMULATOR)
+    })
 }
 
-fn run_those(root: &Path, is_wanted: impl Fn(&Suite) -> bool) -> Result<()> {
-    let suites = compile(root)?;
+fn run_those(root: &Path, suites: &[Suite], is_wanted: impl Fn(&Suite) -> bool) -> Result<()> {
     ensure!(suites.iter().any(&is_wanted), "cargo has made none of them");
     for suite in suites.iter().filter(|suite| is_wanted(suite)) {
         println!("-- {}", suite.describe(root));
