@@ -1,5 +1,5 @@
 //! What changes, told to those who listen, by comparing what one look after the other sees. What is told to those who ask later is
-//! put down by whoever steers ([`chronicle`]), in a log ([`log`]) of which others have copies ([`copying`]).
+//! put down by whoever steers ([`chronicle`]), who goes on where the one before has ended ([`taking_up`]), in a log ([`log`]) of which others have copies ([`copying`]).
 //!
 //! Nobody looks for listeners before somebody listens; then there is one look a second, however many do, and some minutes longer than
 //! the last of them stays, so that whoever comes back misses nothing.
@@ -13,6 +13,7 @@ mod chronicle;
 mod copying;
 mod log;
 mod of_all;
+mod taking_up;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

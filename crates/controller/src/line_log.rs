@@ -6,8 +6,11 @@
 //! - so many lines are written together at most, and are on stable storage before the next ones are written;
 //! - the file has a bound, and one before it stays; what does not fit between the thread and whoever has something to put down is
 //!   given back, and not lost in silence;
-//! - what lies beside the log says nothing that is not in it: it is written after what was put down before it;
-//! - from when on a line could not be written until one is, the log says so ([`LineLog::is_writing`]). Each further one is tried.
+//! - lines are in the file in the order in which they were put down. One that cannot be written keeps its place before those that
+//!   come after it, and is tried again with each of these, and each second;
+//! - what lies beside the log says nothing that is not in it: it is written after what was put down before it, and not at all any
+//!   more where a line was given back;
+//! - from when on a line could not be written until it is, the log says so ([`LineLog::is_writing`]).
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -15,15 +18,18 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Bytes of a line that are read at most: a request's head has no more, and no event has.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// What could not be written is tried again so often, if nothing comes that it is tried with.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Of the files of a log, and of what lies beside it: nobody but the node reads them.
 const FILE_MODE: u32 = 0o600;
 
@@ -48,7 +54,7 @@ pub(crate) struct Bounds {
     pub(crate) file_bytes_max: u64,
     /// Lines in memory.
     pub(crate) newest_max: usize,
-    /// Lines that may wait to be written.
+    /// Lines that may wait to be written, with what lies beside them.
     pub(crate) waiting_max: usize,
     /// Lines that are written together.
     pub(crate) together_max: usize,
@@ -77,6 +83,8 @@ pub(crate) enum Written<T> {
 #[derive(Debug, Default)]
 struct State {
     is_writing: AtomicBool,
+    /// Whether a line was given back.
+    lacks_lines: AtomicBool,
     /// Lines that wait to be written.
     waiting: AtomicUsize,
     /// Those that were left out since that was last told.
@@ -160,21 +168,35 @@ impl<T: Line> LineLog<T> {
     /// # Errors
     /// So many wait already: it is in memory, and nowhere else.
     pub(crate) fn note(&self, line: T) -> Result<(), T> {
-        let line = keep(&mut self.newest(), line, self.bounds.newest_max);
-        match self.hand_over(Written::Line(line)) {
-            Err(Written::Line(line)) => Err(line),
+        // In the file it has the place that it has in memory.
+        let mut newest = self.newest();
+        let line = keep(&mut newest, line, self.bounds.newest_max);
+        let handed_over = self.hand_over(Written::Line(line));
+        drop(newest);
+        match handed_over {
+            Err(Written::Line(line)) => {
+                self.state.lacks_lines.store(true, Ordering::Relaxed);
+                Err(line)
+            }
             _ => Ok(()),
         }
     }
 
-    /// Has what lies beside the log written, after the lines that wait. False if so much waits already.
+    /// Has what lies beside the log written, after the lines that wait. False if so much waits already, or a line was given back
+    /// since the log was opened: it would say what is in no file.
     pub(crate) fn note_beside(&self, content: Vec<u8>) -> bool {
-        self.hand_over(Written::Beside(content)).is_ok()
+        let lacks_lines = self.state.lacks_lines.load(Ordering::Relaxed);
+        !lacks_lines && self.hand_over(Written::Beside(content)).is_ok()
     }
 
     fn hand_over(&self, written: Written<T>) -> Result<(), Written<T>> {
-        self.state.waiting.fetch_add(1, Ordering::Relaxed);
-        let sent = self.to_file.try_send(written);
+        // What the thread has taken, and not written, still waits.
+        let waiting = self.state.waiting.fetch_add(1, Ordering::Relaxed);
+        let sent = if waiting < self.bounds.waiting_max {
+            self.to_file.try_send(written)
+        } else {
+            Err(TrySendError::Full(written))
+        };
         sent.map_err(|error| {
             self.state.waiting.fetch_sub(1, Ordering::Relaxed);
             self.state.is_writing.store(false, Ordering::Relaxed);
@@ -255,6 +277,8 @@ struct Writer {
     /// None until it can be opened.
     file: Option<File>,
     bytes: u64,
+    /// Those of it that are known to be on stable storage.
+    durable_bytes: u64,
 }
 
 impl Writer {
@@ -264,6 +288,7 @@ impl Writer {
             bounds,
             file: None,
             bytes: 0,
+            durable_bytes: 0,
         }
     }
 
@@ -275,9 +300,11 @@ impl Writer {
                 // A line is on the medium only where the name of its file is.
                 holdfast_durable::sync_parent(&self.path)?;
                 self.bytes = file.metadata()?.len();
+                self.durable_bytes = self.bytes;
                 // What the last line lacks of one, it gets: the next one is a line of its own.
                 if self.bytes > 0 {
                     file.write_all(b"\n")?;
+                    self.bytes += 1;
                 }
                 file
             }
@@ -285,77 +312,118 @@ impl Writer {
         Ok(self.file.insert(file))
     }
 
+    /// Writes what comes, until nobody is left who puts lines down: what cannot be written then is not.
     fn run<T: Line>(mut self, to_write: &Receiver<Written<T>>, state: &State) {
-        let mut next = None;
-        while let Some(first) = next.take().or_else(|| to_write.recv().ok()) {
-            let mut lines = Vec::new();
-            let mut content = None;
-            match first {
-                Written::Line(line) => lines.push(line),
-                Written::Beside(beside) => content = Some(beside),
-            }
-            while content.is_none() && lines.len() < self.bounds.together_max {
-                match to_write.try_recv() {
-                    Ok(Written::Line(line)) => lines.push(line),
-                    Ok(beside) => {
-                        next = Some(beside);
-                        break;
-                    }
-                    Err(_) => break,
+        let mut waiting = VecDeque::new();
+        let mut fails = false;
+        loop {
+            if waiting.is_empty() {
+                match to_write.recv() {
+                    Ok(next) => waiting.push_back(next),
+                    Err(_) => return,
+                }
+            } else if fails {
+                match to_write.recv_timeout(RETRY_PAUSE) {
+                    Ok(next) => waiting.push_back(next),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            let count = lines.len().max(1);
-            let written = match content {
-                Some(content) => {
-                    holdfast_durable::replace(&beside(&self.path), &content, FILE_MODE)
-                }
-                None => self.write(&lines),
-            };
-            state.is_writing.store(written.is_ok(), Ordering::Relaxed);
-            if state.waiting.fetch_sub(count, Ordering::Relaxed) == count {
-                let count = state.left_out.swap(0, Ordering::Relaxed);
-                if count > 0 {
-                    tracing::warn!(
-                        count,
-                        "more was to be put down than {} takes: these are not in it",
-                        self.path.display()
-                    );
-                }
+            waiting.extend(to_write.try_iter());
+            let (count, written) = self.write_first(&waiting);
+            let is_written = written.is_ok();
+            state.is_writing.store(is_written, Ordering::Relaxed);
+            match written {
+                Ok(()) if fails => tracing::info!("{} is written again", self.path.display()),
+                Err(error) if !fails => complain(&self.path, &waiting, &error),
+                _ => {}
             }
-            if let Err(error) = written {
-                self.complain(&lines, &error);
+            fails = !is_written;
+            // How everything was is written anew with the next thing that happens; a line is not.
+            if is_written || matches!(waiting.front(), Some(Written::Beside(_))) {
+                fails = false;
+                waiting.drain(..count);
+                self.tell_left_out(state, count);
             }
         }
     }
 
-    fn complain<T: Line>(&mut self, lines: &[T], error: &io::Error) {
-        // What was written of it, and where, is seen when it is opened anew.
-        self.file = None;
-        let path = self.path.display();
-        match lines {
-            [] => tracing::error!(%error, "write what lies beside {path}"),
-            [line] => tracing::error!(%error, "write {path}: {} is not in it", line.words()),
-            [line, ..] => {
-                let count = lines.len();
-                tracing::error!(%error, count, "write {path}: from {} on it lacks these", line.words());
-            }
+    /// Tells how many lines were left out, once nothing waits.
+    fn tell_left_out(&self, state: &State, written: usize) {
+        if state.waiting.fetch_sub(written, Ordering::Relaxed) != written {
+            return;
+        }
+        let count = state.left_out.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            tracing::warn!(
+                count,
+                "more was to be put down than {} takes: these are not in it",
+                self.path.display()
+            );
         }
     }
 
-    fn write<T: Line>(&mut self, lines: &[T]) -> io::Result<()> {
+    /// Writes the first of what waits, and of lines so many that may be written together. How much that is, and what came of it.
+    fn write_first<T: Line>(&mut self, waiting: &VecDeque<Written<T>>) -> (usize, io::Result<()>) {
+        if let Some(Written::Beside(content)) = waiting.front() {
+            let path = beside(&self.path);
+            return (1, holdfast_durable::replace(&path, content, FILE_MODE));
+        }
+        let lines = waiting.iter().map_while(|written| match written {
+            Written::Line(line) => Some(line),
+            Written::Beside(_) => None,
+        });
+        let lines: Vec<_> = lines.take(self.bounds.together_max).collect();
+        let written = self.write(&lines);
+        if written.is_err() {
+            self.take_back();
+        }
+        (lines.len(), written)
+    }
+
+    /// Takes what is not known to be on the medium out of the file again, as well as that can be done: it is written once more, into
+    /// a file that is opened anew.
+    fn take_back(&mut self) {
+        if let Some(file) = self.file.take()
+            && let Err(error) = file.set_len(self.durable_bytes)
+        {
+            let path = self.path.display();
+            tracing::debug!(%error, "shorten {path}: it may have lines twice");
+        }
+    }
+
+    fn write<T: Line>(&mut self, lines: &[&T]) -> io::Result<()> {
         for line in lines {
             let mut line = serde_json::to_vec(line).expect("a line is valid JSON");
             line.push(b'\n');
             self.file()?;
-            if self.bytes + line.len() as u64 > self.bounds.file_bytes_max {
-                self.file()?.sync_data()?;
+            if self.bytes > 0 && self.bytes + line.len() as u64 > self.bounds.file_bytes_max {
+                self.sync()?;
                 holdfast_durable::rename(&self.path, &old(&self.path))?;
                 self.file = None;
             }
             self.file()?.write_all(&line)?;
             self.bytes += line.len() as u64;
         }
-        self.file()?.sync_data()
+        self.sync()
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file()?.sync_data()?;
+        self.durable_bytes = self.bytes;
+        Ok(())
+    }
+}
+
+/// Tells that what waits cannot be written.
+fn complain<T: Line>(path: &Path, waiting: &VecDeque<Written<T>>, error: &io::Error) {
+    let path = path.display();
+    match waiting.front() {
+        Some(Written::Line(line)) => {
+            let words = line.words();
+            tracing::error!(%error, "write {path}: from {words} on nothing is in it until that can be written");
+        }
+        _ => tracing::error!(%error, "write what lies beside {path}"),
     }
 }
 

@@ -148,18 +148,20 @@ impl Memory {
 }
 
 impl Memory {
-    /// Raises alarms and puts down what has changed. Answers for how long it was waited for others.
+    /// Raises alarms and puts down what has changed.
     async fn tell(
         &mut self,
         controller: &Controller,
-        own: &Bytes,
+        lead: &Lead,
         inventory: &Inventory,
         reports: &Reports,
-    ) -> Duration {
+    ) {
         let alarms = &mut self.alarms;
-        let alarms = alarms.pass(controller, own, inventory, reports).await;
-        let chronicle = &mut self.chronicle;
-        chronicle.pass(controller, inventory, reports, alarms).await
+        let alarms = alarms.pass(controller, &lead.own, inventory, reports);
+        let alarms = alarms.await;
+        let (chronicle, sure_until) = (&mut self.chronicle, lead.renewed + TERM);
+        let pass = chronicle.pass(controller, inventory, reports, alarms, sure_until);
+        pass.await;
     }
 }
 
@@ -183,6 +185,15 @@ impl Silences {
     }
 }
 
+/// What whoever steers has.
+struct Lead {
+    lease: LeaseId,
+    /// Its record.
+    own: Bytes,
+    /// When it was last asked for the lease to live on, and it did: it lives a [`TERM`] from then on at least.
+    renewed: Instant,
+}
+
 /// Why a term is over.
 enum Over {
     /// Somebody else steers, or the metadata does not answer.
@@ -204,14 +215,17 @@ struct Heard {
 pub(crate) async fn run(controller: Controller) {
     loop {
         match stand(&controller).await {
-            Stood::Chosen(lease, own) => {
+            Stood::Chosen(mut own) => {
                 tracing::info!("steers the cluster from now on");
-                let over = lead(&controller, lease, &own).await;
+                let over = lead(&controller, &mut own).await;
                 controller.silences.note(BTreeMap::new());
                 tracing::info!("steers the cluster no more");
                 // In metadata that is not believed nothing is changed: there the lease ends by itself.
                 if let Over::NoNode = over {
-                    controller.desk.ask(MetadataRequest::Revoke(lease)).await;
+                    controller
+                        .desk
+                        .ask(MetadataRequest::Revoke(own.lease))
+                        .await;
                 }
             }
             Stood::Behind(leader) => controller.copy_events(leader).await,
@@ -223,8 +237,8 @@ pub(crate) async fn run(controller: Controller) {
 
 /// What came of standing.
 enum Stood {
-    /// It steers, with this lease and this record.
-    Chosen(LeaseId, Bytes),
+    /// It steers.
+    Chosen(Lead),
     /// This node does.
     Behind(NodeId),
     /// Nobody is known to.
@@ -268,6 +282,7 @@ async fn stand(controller: &Controller) -> Stood {
     if steering != Steering::Allowed {
         return Stood::Nowhere;
     }
+    let renewed = Instant::now();
     let granted = MetadataRequest::Grant { time_to_live: TERM };
     let MetadataAnswer::Granted { lease, .. } = controller.desk.ask(granted).await else {
         return Stood::Nowhere;
@@ -292,7 +307,11 @@ async fn stand(controller: &Controller) -> Stood {
         failure: Vec::new(),
     };
     match controller.desk.transact(take).await {
-        Ok(outcome) if outcome.succeeded => Stood::Chosen(lease, own),
+        Ok(outcome) if outcome.succeeded => Stood::Chosen(Lead {
+            lease,
+            own,
+            renewed,
+        }),
         // If it was done all the same, it goes with the lease.
         _ => {
             controller.desk.ask(MetadataRequest::Revoke(lease)).await;
@@ -301,9 +320,8 @@ async fn stand(controller: &Controller) -> Stood {
     }
 }
 
-async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
+async fn lead(controller: &Controller, own: &mut Lead) -> Over {
     let mut memory = Memory::default();
-    let mut renewed = Instant::now();
     loop {
         let begun = Instant::now();
         let waited = match pass(controller, own, &mut memory).await {
@@ -313,8 +331,8 @@ async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
         let worked = begun.elapsed().saturating_sub(waited);
         let end = Instant::now() + PASS_PAUSE.max(worked * PASS_REST);
         // However long that is, the lease lives on.
-        while Instant::now() < end || renewed.elapsed() >= RENEWAL {
-            if renewed.elapsed() >= RENEWAL && !renew(controller, lease, &mut renewed).await {
+        while Instant::now() < end || own.renewed.elapsed() >= RENEWAL {
+            if own.renewed.elapsed() >= RENEWAL && !renew(controller, own).await {
                 return Over::Deposed;
             }
             sleep(
@@ -328,23 +346,24 @@ async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
 
 /// Renews the lease, as of before it is asked for; false if it has ended. Without an answer it is tried
 /// again as long as there may be one.
-async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -> bool {
+async fn renew(controller: &Controller, own: &mut Lead) -> bool {
     let asked = Instant::now();
-    match controller.desk.ask(MetadataRequest::KeepAlive(lease)).await {
+    let keep_alive = MetadataRequest::KeepAlive(own.lease);
+    match controller.desk.ask(keep_alive).await {
         MetadataAnswer::KeptAlive => {
-            *renewed = asked;
+            own.renewed = asked;
             true
         }
         MetadataAnswer::Failed(MetadataError::NoSuchLease) => false,
         _ => {
             sleep(PASS_PAUSE).await;
-            renewed.elapsed() < TERM
+            own.renewed.elapsed() < TERM
         }
     }
 }
 
 /// Looks once, and writes what follows. Tells for how long it was waited for nodes that are away.
-async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<Duration, Over> {
+async fn pass(controller: &Controller, lead: &Lead, memory: &mut Memory) -> Result<Duration, Over> {
     if !memory.may_plan(controller.may_steer(), Instant::now())? {
         return Ok(Duration::ZERO);
     }
@@ -376,7 +395,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             ..heard.seen
         })
     });
-    let waited = waited + memory.tell(controller, own, &inventory, &reports).await;
+    memory.tell(controller, lead, &inventory, &reports).await;
     sight.unchanged = memory.unchanged(Instant::now(), &inventory, &reports);
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);
@@ -391,7 +410,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
     for mut step in steps {
         let leads = Compare::Value {
             key: LEADER_KEY.into(),
-            equals: own.clone(),
+            equals: lead.own.clone(),
         };
         step.compare.push(leads);
         step.failure = vec![Operation::Range(Selector::Key(LEADER_KEY.into()))];
@@ -399,7 +418,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             return Ok(waited);
         };
         let leads = |result: &OperationResult| match result {
-            OperationResult::Range(found) => found.iter().any(|pair| pair.value == *own),
+            OperationResult::Range(found) => found.iter().any(|pair| pair.value == lead.own),
             _ => false,
         };
         if !outcome.succeeded && !outcome.results.iter().any(leads) {

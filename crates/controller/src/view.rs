@@ -46,7 +46,7 @@ mod work;
 use work::{Missing, MissingState};
 
 pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
-pub(crate) use changes::{Change, Snapshot};
+pub(crate) use changes::{Change, Snapshot, in_words};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use tasks::tasks;
 

@@ -1,53 +1,60 @@
 //! What whoever steers puts into the log of events, in each of its passes.
 //!
-//! It compares what it sees with what was told last, whoever told that: its own log knows, or that of another node that answers. So
-//! what changed while nobody steered, first of all that the one who did is lost, is told by the next one, and nothing twice.
+//! It compares what it sees with what was told last, whoever told that ([`super::taking_up`]). So what changed while nobody steered,
+//! first of all that the one who did is lost, is told by the next one, and nothing twice.
 //!
 //! Invariants:
 //! - it looks at nothing that a pass has not seen: it costs no question and no answer of anybody, but when it begins;
-//! - nobody waits for a disk.
+//! - nobody waits for a disk, and no pass for what others have put down;
+//! - nothing is put down by one that another may have followed: each pass says how long its lease lives at least.
 
 use std::time::Duration;
 
-use holdfast_api::ApiClient;
-use holdfast_api::documents::{
-    Event, EventKind, EventPlace, EventQuery, EventSeverity, LocalEventState, LocalEvents,
-};
+use holdfast_api::documents::{Event, EventKind, EventPlace, EventSeverity, LocalEventState};
 use holdfast_control::Inventory;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::log::EventLog;
+use super::taking_up::Found;
 use crate::Controller;
 use crate::alarms::{AlarmsSeen, alarm_changes};
-use crate::asking::{Answer, ask_each, client_of};
-use crate::reports::{REPORT_TIME_MAX, Reports};
-use crate::steering::unix_ms;
+use crate::reports::Reports;
 use crate::view::{Change, Snapshot};
 
 /// What was last seen longer ago is told with the time between.
 const SOON: Duration = Duration::from_secs(5);
 /// How often it is put down that everything is as it was: so much is not known after all nodes have lost their power at once.
 const STATE_PAUSE: Duration = Duration::from_secs(600);
-/// How far back it is looked for what was told after it was last put down how everything was.
-const BACK: Duration = Duration::from_secs(600);
 /// Letters of what there is to know of an event at most.
 const DETAIL_LENGTH_MAX: usize = 2000;
 
 /// How everything was when something was last told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Told {
-    snapshot: Snapshot,
+pub(super) struct Told {
+    pub(super) snapshot: Snapshot,
     /// Nothing where they could not be seen yet.
     alarms: Option<AlarmsSeen>,
     /// Where the last event stands.
-    at: Option<EventPlace>,
+    pub(super) at: Option<EventPlace>,
+}
+
+/// What is known of what was told before.
+#[derive(Debug)]
+enum Before {
+    /// Nobody was asked yet.
+    Unknown,
+    /// They are asked since a time, in milliseconds since 1970 (UTC).
+    Asked(u64, JoinHandle<Found>),
+    /// This was told in the pass before.
+    Told(Told),
 }
 
 /// What is remembered from pass to pass.
 #[derive(Debug)]
 pub(crate) struct Chronicle {
-    told: Option<Told>,
+    before: Before,
     /// Names this term: no other one has this name, whichever node's it is.
     term: String,
     /// Events of this term.
@@ -59,7 +66,7 @@ pub(crate) struct Chronicle {
 impl Default for Chronicle {
     fn default() -> Self {
         Self {
-            told: None,
+            before: Before::Unknown,
             term: String::new(),
             count: 0,
             written: Instant::now(),
@@ -67,63 +74,72 @@ impl Default for Chronicle {
     }
 }
 
-/// What was found to compare with.
-#[derive(Debug, Default)]
-struct Found {
-    told: Option<Told>,
-    /// Until when everything was seen to be so.
-    looked_ms: u64,
-    /// What was told after that was put down.
-    since: Vec<Event>,
+impl Drop for Chronicle {
+    fn drop(&mut self) {
+        if let Before::Asked(_, asked) = &self.before {
+            asked.abort();
+        }
+    }
 }
 
 impl Chronicle {
-    /// Puts down what has changed since the pass before. Tells for how long it was waited for others.
+    /// Puts down what has changed since the pass before, as long as whoever steers is sure to: until then.
     pub(crate) async fn pass(
         &mut self,
         controller: &Controller,
         inventory: &Inventory,
         reports: &Reports,
         alarms: Option<AlarmsSeen>,
-    ) -> Duration {
+        sure_until: Instant,
+    ) {
         let Some(log) = &controller.event_log else {
-            return Duration::ZERO;
+            return;
         };
+        // What has changed is told by the next pass that is sure, or by whoever steers then.
+        if Instant::now() >= sure_until {
+            return;
+        }
         let mut now = Snapshot::of(inventory, reports);
         let at_ms = now.at_ms();
-        let is_first = self.told.is_none();
-        let asked = Instant::now();
-        let found = match self.told.take() {
-            Some(told) => Found {
+        let mut events = Vec::new();
+        let found = match std::mem::replace(&mut self.before, Before::Unknown) {
+            Before::Unknown => {
+                self.term = format!("{at_ms:x}-{:x}", controller.number());
+                let asked = controller.told_last(log.clone(), inventory);
+                self.before = Before::Asked(at_ms, tokio::spawn(asked));
+                return;
+            }
+            // Whatever changes until they have answered is told then.
+            Before::Asked(since_ms, asked) if !asked.is_finished() => {
+                self.before = Before::Asked(since_ms, asked);
+                return;
+            }
+            Before::Asked(since_ms, asked) => {
+                events.push(self.event(since_ms, None, begun(controller)));
+                asked.await.unwrap_or_default()
+            }
+            Before::Told(told) => Found {
                 told: Some(told),
                 looked_ms: log.marked().1,
                 since: Vec::new(),
             },
-            None => {
-                self.term = format!("{at_ms:x}-{:x}", controller.number());
-                controller.told_last(log, inventory).await
-            }
         };
-        let waited = asked.elapsed();
         let mut changes = Vec::new();
-        if is_first {
-            changes.push(begun(controller));
-        }
         if let Some(told) = &found.told {
             changes.extend(now.follow(&told.snapshot));
             if let (Some(before), Some(then)) = (&told.alarms, &alarms) {
                 changes.extend(alarm_changes(before, then));
             }
         }
-        let is_known = |change: &Change| found.since.iter().any(|event| is_same(event, change));
-        changes.retain(|change| !is_known(change));
+        changes.retain(|change| !found.has_told(change));
         let before = found.looked_ms;
         let is_soon = at_ms.saturating_sub(before) <= SOON.as_millis() as u64;
         let not_before_ms = (found.told.is_some() && !is_soon).then_some(before);
-        let events: Vec<_> = changes
-            .into_iter()
-            .map(|change| self.event(at_ms, not_before_ms, change))
-            .collect();
+        events.extend(
+            changes
+                .into_iter()
+                .map(|change| self.event(at_ms, not_before_ms, change)),
+        );
         let (alarms_before, at_before) = match found.told {
             Some(told) => (told.alarms, told.at),
             None => (None, None),
@@ -134,8 +150,7 @@ impl Chronicle {
             at: events.last().map(Event::place).or(at_before),
         };
         self.put_down(controller, log, events, &told);
-        self.told = Some(told);
-        waited
+        self.before = Before::Told(told);
     }
 
     fn put_down(
@@ -182,8 +197,7 @@ impl Chronicle {
             severity,
             subject,
             detail,
-            // Who steers from now on is known to the moment.
-            not_before_ms: not_before_ms.filter(|_| kind != EventKind::Steering),
+            not_before_ms,
         }
     }
 }
@@ -199,79 +213,10 @@ fn begun(controller: &Controller) -> Change {
     }
 }
 
-fn is_same(event: &Event, change: &Change) -> bool {
-    (event.kind, &event.subject, &event.detail) == (change.kind, &change.subject, &change.detail)
-}
-
-impl Answer for LocalEvents {
-    fn node(&self) -> u16 {
-        self.node
-    }
-}
-
-impl Answer for LocalEventState {
-    fn node(&self) -> u16 {
-        self.node
-    }
-}
-
 impl Controller {
     /// The number of the node in this process; 0 if there is none.
     pub(super) fn number(&self) -> u16 {
         let local = self.local.as_ref();
         local.map_or(0, |local| local.borrow().node)
-    }
-
-    /// What was told last, as the newest of the logs has it that answer.
-    async fn told_last(&self, log: &EventLog, inventory: &Inventory) -> Found {
-        let query = EventQuery {
-            limit: holdfast_api::documents::EVENTS_MAX,
-            since_ms: unix_ms().saturating_sub(BACK.as_millis() as u64),
-            ..EventQuery::default()
-        };
-        let asked = query.clone();
-        let ask = move |client: ApiClient| {
-            let query = asked.clone();
-            async move { client.local_events(&query).await }
-        };
-        let here = self.registered_here(inventory);
-        let others = inventory.nodes.values();
-        let others = others.filter(|node| Some(node.node) != here);
-        let told = ask_each(others.clone(), self.connector.as_ref(), ask).await;
-        let mut newest = log.state();
-        let other = told.iter().max_by_key(|answer| answer.looked_ms);
-        let own_ms = newest.as_ref().map_or(0, |state| state.looked_ms);
-        if let Some(other) = other.filter(|other| other.looked_ms > own_ms) {
-            let record = others.clone().find(|node| node.node.0 == other.node);
-            let client = record.and_then(|record| client_of(record, self.connector.as_ref()));
-            if let Some(client) = client {
-                let state = timeout(REPORT_TIME_MAX, client.local_event_state()).await;
-                match state {
-                    Ok(Ok(state)) => newest = Some(state),
-                    Ok(Err(error)) => tracing::debug!(%error, "ask what was told last"),
-                    Err(_) => tracing::debug!("nobody answers what was told last"),
-                }
-            }
-        }
-        let Some(state) = newest else {
-            return Found::default();
-        };
-        let value = state.state.unwrap_or_default();
-        // What another version has left, and this one cannot read, is as if nobody had: what changes from now on is told.
-        let read = serde_json::from_value::<Told>(value);
-        let read =
-            read.inspect_err(|error| tracing::info!("what was told last is not read: {error}"));
-        let Ok(read) = read else {
-            return Found::default();
-        };
-        let own = log.answer(self.number(), &query).await;
-        let own = own.map_or_else(|_| Vec::new(), |answer| answer.events);
-        let all = told.into_iter().flat_map(|answer| answer.events).chain(own);
-        let since = all.filter(|event| Some(event.place()) > read.at);
-        Found {
-            looked_ms: state.looked_ms.max(read.snapshot.at_ms()),
-            since: since.collect(),
-            told: Some(read),
-        }
     }
 }

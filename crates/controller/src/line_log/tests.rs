@@ -105,3 +105,86 @@ fn what_does_not_fit_is_given_back() {
     assert_eq!(log.waiting(), BOUNDS.waiting_max);
     assert_eq!(to_write.try_iter().count(), BOUNDS.waiting_max);
 }
+
+#[test]
+fn what_cannot_be_written_is_once_it_can_be_and_what_lies_beside_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("away").join("lines.log");
+    let log = open(&path);
+    // More than are written together.
+    let lines: Vec<u64> = (1..=6).collect();
+    for line in &lines {
+        log.note(*line).unwrap();
+    }
+    assert!(log.note_beside(b"so it is".to_vec()));
+    wait_until(|| !log.is_writing());
+    assert_eq!(log.waiting(), lines.len() + 1);
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    // Nothing else happens meanwhile.
+    wait_until(|| log.waiting() == 0);
+    assert!(log.is_writing());
+    assert_eq!(in_files(&log), lines);
+    assert_eq!(log.beside().unwrap().unwrap(), b"so it is");
+}
+
+/// What is given back may be in what lies beside, and is in no file.
+#[test]
+fn nothing_is_put_beside_a_log_that_lacks_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("away").join("lines.log");
+    let log = open(&path);
+    let most = BOUNDS.waiting_max as u64;
+    for line in 0..most {
+        log.note(line).unwrap();
+    }
+    assert_eq!(log.note(most), Err(most));
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    wait_until(|| log.waiting() == 0);
+    assert!(log.is_writing());
+    assert!(!log.note_beside(b"so it is".to_vec()));
+    log.note(most + 1).unwrap();
+    wait_until(|| log.waiting() == 0);
+    assert!(in_files(&log).ends_with(&[most - 1, most + 1]));
+    assert_eq!(log.beside().unwrap(), None);
+}
+
+/// A file that is full takes a part of a line.
+#[test]
+fn what_was_written_in_part_is_whole_and_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.log");
+    let (log, _) = LineLog::<u64>::over(&path, BOUNDS);
+    let mut writer = Writer::of(path.clone(), BOUNDS);
+    writer.write(&[&1]).unwrap();
+    writer.file().unwrap().write_all(b"2\n3").unwrap();
+    writer.take_back();
+    writer.write(&[&2, &3]).unwrap();
+    assert_eq!(in_files(&log), [1, 2, 3]);
+}
+
+#[test]
+fn lines_are_in_the_file_as_they_are_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds {
+        file_bytes_max: 1 << 20,
+        newest_max: 4000,
+        waiting_max: 4000,
+        ..BOUNDS
+    };
+    let path = folder.path().join("lines.log");
+    let (log, _) = LineLog::<u64>::open(&path, bounds).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let log = &log;
+            scope.spawn(move || {
+                for line in 0..1000 {
+                    log.note(thread * 1000 + line).unwrap();
+                }
+            });
+        }
+    });
+    wait_until(|| log.waiting() == 0);
+    let mut lines = Vec::new();
+    log.each_in_files(|line| lines.push(line)).unwrap();
+    assert_eq!(*log.newest(), lines);
+}

@@ -337,9 +337,14 @@ const fn severity(health: Health) -> EventSeverity {
 
 /// What an alert is about, without its numbers: how much is left changes, and that there is little does not.
 fn key(alert: &Alert) -> (Severity, String, String) {
-    let letters = alert.detail.chars();
-    let words = letters.filter(|letter| !letter.is_ascii_digit()).collect();
+    let words = in_words(&alert.detail);
     (alert.severity, alert.subject.clone(), words)
+}
+
+/// A text without its numbers.
+pub(crate) fn in_words(text: &str) -> String {
+    let letters = text.chars();
+    letters.filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 #[cfg(test)]
