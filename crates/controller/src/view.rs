@@ -3,7 +3,6 @@
 //! The two are read one after the other, so a report may be older or newer than the records. Who is
 //! in sync is taken from the records, who serves from the reports.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
@@ -43,6 +42,7 @@ mod scrub;
 mod tasks;
 mod work;
 
+use alerts::Alerts;
 use work::{Missing, MissingState};
 
 pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
@@ -51,25 +51,34 @@ pub(crate) use explain::{explain, unreached};
 pub(crate) use tasks::tasks;
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
+    let (status, alerts) = status_and_alerts(inventory, reports);
+    Status {
+        alerts: alerts.all(),
+        ..status
+    }
+}
+
+/// How the cluster is, without its alerts, and these.
+fn status_and_alerts(inventory: &Inventory, reports: &Reports) -> (Status, Alerts) {
     let assessed = assessed::all(inventory, reports);
     let explanation = explain::explained(inventory, reports, &assessed);
     let mut health = alerts::health(&explanation);
     let mut alerts = alerts::of(&explanation, reports);
     if inventory.nodes.is_empty() {
         health = Health::Unavailable;
-        alerts.push(Alert {
+        alerts.add([Alert {
             severity: Severity::Error,
             subject: "cluster".to_owned(),
             detail: "no node has registered yet: start the nodes".to_owned(),
-        });
+        }]);
     }
     let (nodes, pool) = nodes_up(inventory, reports);
     let mut volumes = VolumeCounts::default();
     for volume in &assessed {
         let of_volume = volume.health();
         health = health.max(of_volume);
-        alerts.extend(volume_alert(volume.volume, &volume.healths));
-        alerts.extend(crowded::alerts(volume));
+        alerts.add_of_state(volume_alert(volume.volume, &volume.healths));
+        alerts.add(crowded::alerts(volume));
         volumes.total += 1;
         match of_volume {
             Health::Healthy => volumes.healthy += 1,
@@ -77,8 +86,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
             Health::Unavailable => volumes.unavailable += 1,
         }
     }
-    alerts.sort_by_key(|alert| Reverse(alert.severity));
-    Status {
+    let status = Status {
         cluster: inventory.cluster.record.cluster.to_string(),
         health,
         nodes,
@@ -88,9 +96,10 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         tiers: tiers(inventory, reports),
         promised_bytes: promised_bytes_of(inventory),
         protection: explanation.protection,
-        alerts,
+        alerts: Vec::new(),
         revision: inventory.revision.0,
-    }
+    };
+    (status, alerts)
 }
 
 /// What volumes promise, with their copies.

@@ -43,8 +43,10 @@ impl Found {
     /// Whether that was told, and its opposite not since.
     pub(super) fn has_told(&self, change: &Change) -> bool {
         let is_it = |event: &Event| {
-            (event.kind, &event.subject, &event.detail)
-                == (change.kind, &change.subject, &change.detail)
+            // Why a node is lost is seen in other words later; it is lost once.
+            let is_node = matches!(change.kind, EventKind::NodeLost | EventKind::NodeBack);
+            (event.kind, &event.subject) == (change.kind, &change.subject)
+                && (is_node || event.detail == change.detail)
         };
         let last = self.since.iter().rposition(is_it);
         last.is_some_and(|last| {
@@ -223,6 +225,12 @@ mod tests {
         assert!(!found(&[lost, back]).has_told(&change(lost)));
         assert!(found(&[lost, back, lost]).has_told(&change(lost)));
         assert!(!found(&[other]).has_told(&change(back)));
+        let longer = (
+            EventKind::NodeLost,
+            "node n2",
+            "down: it has been silent for 9 s",
+        );
+        assert!(found(&[lost]).has_told(&change(longer)));
 
         let degraded = (
             EventKind::VolumeHealth,

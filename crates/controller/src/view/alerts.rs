@@ -5,6 +5,8 @@
 //! - the cluster is no better than any finding says;
 //! - what makes it worse is told: a volume's findings with the volume, every other one by an alert of its own.
 
+use std::cmp::Reverse;
+
 use holdfast_api::documents::{Alert, Explanation, Finding, FindingKind, Health, Severity};
 
 use super::node_findings::{METADATA_FULL, METADATA_ROOM};
@@ -50,12 +52,46 @@ pub(super) fn health(explanation: &Explanation) -> Health {
     healths.max().unwrap_or_default()
 }
 
+/// What an administrator is told at once, and what of that only says in which state a node or a volume is: events of their own tell
+/// that it is in it from when on.
+#[derive(Debug, Default)]
+pub(super) struct Alerts {
+    of_states: Vec<bool>,
+    alerts: Vec<Alert>,
+}
+
+impl Alerts {
+    pub(super) fn add(&mut self, alert: impl IntoIterator<Item = Alert>) {
+        self.alerts.extend(alert);
+        self.of_states.resize(self.alerts.len(), false);
+    }
+
+    pub(super) fn add_of_state(&mut self, alert: impl IntoIterator<Item = Alert>) {
+        self.alerts.extend(alert);
+        self.of_states.resize(self.alerts.len(), true);
+    }
+
+    /// All of them: what matters most first.
+    pub(super) fn all(mut self) -> Vec<Alert> {
+        self.alerts.sort_by_key(|alert| Reverse(alert.severity));
+        self.alerts
+    }
+
+    /// Those that only say in which state something is, and the others.
+    pub(super) fn by_state(self) -> (Vec<Alert>, Vec<Alert>) {
+        let all = self.alerts.into_iter().zip(self.of_states);
+        let (of_states, others): (Vec<_>, Vec<_>) = all.partition(|(_, of_state)| *of_state);
+        let alerts = |told: Vec<(Alert, bool)>| told.into_iter().map(|(alert, _)| alert).collect();
+        (alerts(of_states), alerts(others))
+    }
+}
+
 /// What there is to tell of nodes, and of what keeps the metadata.
-pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Vec<Alert> {
+pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Alerts {
     let metadata = explanation.metadata.iter();
-    let mut alerts: Vec<Alert> = metadata
-        .filter_map(|finding| alert("metadata".to_owned(), finding))
-        .collect();
+    let mut alerts = Alerts::default();
+    let of_metadata = metadata.filter_map(|finding| alert("metadata".to_owned(), finding));
+    alerts.add(of_metadata);
     let own = reports.rejected().map(|own| own.name.as_str());
     let mut is_full = false;
     for node in &explanation.nodes {
@@ -65,11 +101,15 @@ pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Vec<Alert> {
                 (FindingKind::NotRegistered, Some(own)) => format!("this node, {own}"),
                 _ => format!("node {}", node.node),
             };
-            alerts.extend(alert(subject, finding));
+            let alert = alert(subject, finding);
+            match finding.kind {
+                FindingKind::NodeDown => alerts.add_of_state(alert),
+                _ => alerts.add(alert),
+            }
         }
     }
     // Whoever says it, there is one metadata: it is told once.
-    alerts.extend(is_full.then(|| Alert {
+    alerts.add(is_full.then(|| Alert {
         severity: Severity::Error,
         subject: "metadata".to_owned(),
         detail: format!("{METADATA_FULL}: {METADATA_ROOM}"),

@@ -45,6 +45,7 @@ pub(crate) struct Snapshot {
     #[serde(skip)]
     holders: BTreeSet<(VolumeId, NodeId)>,
     settings: Settings,
+    /// What no state tells that is compared, too.
     #[serde(with = "pairs")]
     alerts: BTreeMap<(Severity, String, String), Alert>,
 }
@@ -65,6 +66,9 @@ struct NodeStateOf {
     name: String,
     is_up: bool,
     standing: NodeStanding,
+    /// What is known of it where it is down.
+    #[serde(skip)]
+    words: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +104,8 @@ fn change(
 
 impl Snapshot {
     pub(crate) fn of(inventory: &Inventory, reports: &Reports) -> Self {
-        let status = super::status(inventory, reports);
+        let (status, alerts) = super::status_and_alerts(inventory, reports);
+        let (of_states, alerts) = alerts.by_state();
         let volumes = inventory.volumes.iter().map(|(id, volume)| {
             let record = &volume.record;
             let state = VolumeState {
@@ -134,9 +139,12 @@ impl Snapshot {
             }));
         }
         let nodes = listed.into_iter().map(|node| {
+            let subject = subject_of_node(&node.name);
+            let mut of_node = of_states.iter().filter(|alert| alert.subject == subject);
             let state = NodeStateOf {
                 is_up: node.state == NodeState::Up,
                 standing: node.standing,
+                words: of_node.next().map(|alert| alert.detail.clone()),
                 name: node.name,
             };
             (NodeId(node.node), state)
@@ -154,7 +162,7 @@ impl Snapshot {
                 etag: None,
                 ..crate::members::settings(inventory)
             },
-            alerts: status.alerts.into_iter().map(|it| (key(&it), it)).collect(),
+            alerts: alerts.into_iter().map(|it| (key(&it), it)).collect(),
         }
     }
 
@@ -222,7 +230,7 @@ impl Snapshot {
 
     fn nodes_since(&self, before: &Self, changes: &mut Vec<Change>) {
         for (id, node) in &self.nodes {
-            let subject = format!("node {}", node.name);
+            let subject = subject_of_node(&node.name);
             let was = before.nodes.get(id);
             if was.is_none_or(|was| was.standing != node.standing) {
                 let words = node.standing.as_str();
@@ -242,7 +250,8 @@ impl Snapshot {
                     "up",
                 ));
             } else if was_up && !node.is_up {
-                let words = "down, or not to be relied on";
+                let words = node.words.as_deref();
+                let words = words.unwrap_or("not to be relied on");
                 changes.push(change(
                     EventKind::NodeLost,
                     EventSeverity::Warning,
@@ -253,7 +262,7 @@ impl Snapshot {
         }
         for (id, node) in &before.nodes {
             if !self.nodes.contains_key(id) {
-                let subject = format!("node {}", node.name);
+                let subject = subject_of_node(&node.name);
                 let words = "no part of the cluster any more";
                 changes.push(change(
                     EventKind::NodeStanding,
@@ -325,6 +334,10 @@ impl Snapshot {
             }
         }
     }
+}
+
+fn subject_of_node(name: &str) -> String {
+    format!("node {name}")
 }
 
 const fn severity(health: Health) -> EventSeverity {
@@ -427,6 +440,7 @@ mod tests {
             name: name.to_owned(),
             is_up,
             standing: NodeStanding::Active,
+            words: None,
         }
     }
 

@@ -516,3 +516,34 @@ fn nothing_is_said_to_be_protected_in_metadata_that_is_not_believed() {
     );
     assert!(third(|_| {}).protection.protected);
 }
+
+#[test]
+fn what_a_state_tells_is_told_once_when_something_enters_it() {
+    use holdfast_api::documents::EventKind;
+    let kinds = |changes: Vec<Change>| {
+        let changes = changes.into_iter();
+        let mut told: Vec<_> = changes.map(|it| (it.kind, it.subject, it.detail)).collect();
+        told.sort_unstable_by_key(|it| it.0.as_str());
+        told
+    };
+    let inventory = whole();
+    let healthy = Snapshot::of(&inventory, &Reports::of([well(1), well(2), well(3)]));
+    let mut lost = Snapshot::of(&inventory, &Reports::of([well(1), well(3)]));
+    let of = |kind, subject: &str, detail: &str| (kind, subject.to_owned(), detail.to_owned());
+    let expected = [
+        of(
+            EventKind::ClusterHealth,
+            "cluster",
+            "degraded, after healthy",
+        ),
+        of(EventKind::NodeLost, "node n2", "down: it does not answer"),
+        of(
+            EventKind::VolumeHealth,
+            "volume demo",
+            "degraded, after healthy",
+        ),
+    ];
+    assert_eq!(kinds(lost.follow(&healthy)), expected);
+    let mut back = Snapshot::of(&inventory, &Reports::of([well(1), well(2), well(3)]));
+    assert_eq!(kinds(back.follow(&lost)).len(), 3);
+}
