@@ -8,6 +8,7 @@ import {
   useMutation,
   useQueryClient,
 } from '@tanstack/react-query';
+import { PIECE_MAX } from '../text/events';
 import { ask, client, unknown } from './client';
 import { readHistory, type Subject } from './history';
 
@@ -220,7 +221,12 @@ export const eventsQuery = (severity: 'info' | 'warning' | 'error') =>
   queryOptions({
     queryKey: ['events', severity],
     queryFn: ({ signal }) =>
-      ask(client.GET('/api/v1/events/log', { params: { query: { severity } }, signal })),
+      ask(
+        client.GET('/api/v1/events/log', {
+          params: { query: { severity, limit: PIECE_MAX } },
+          signal,
+        }),
+      ),
     refetchInterval: 2 * SLOW_MS,
     // What was asked for with another weight is not an answer.
     placeholderData: undefined,

@@ -97,6 +97,32 @@ test('the past is there, older on demand, and what changes comes on top once', a
   expect(subjects()).toEqual(['volume db', 'node of c', 'node of b', 'node of a']);
 });
 
+test('an older piece that comes after the list was begun anew is not put under it', async () => {
+  let newest: EventList = { events: [event('b', 200_000)], next: 'after b', silent: [] };
+  let late = (_: EventList) => {};
+  const older = new Promise<EventList>((answer) => {
+    late = answer;
+  });
+  vi.stubGlobal('fetch', async (request: Request) => {
+    const url = new URL(request.url);
+    asked.push(url);
+    const after = url.searchParams.get('after');
+    if (after === 'after b') return Response.json(await older);
+    if (after === 'after y') return Response.json({ events: [event('x', 800_000)], silent: [] });
+    return Response.json(newest);
+  });
+  shown();
+  fireEvent.click(await screen.findByRole('button', { name: 'Show older ones' }));
+  // So much happens meanwhile that the newest piece does not reach down to what is known.
+  newest = { events: [event('z', 1_000_000), event('y', 900_000)], next: 'after y', silent: [] };
+  await act(() => queryClient.invalidateQueries({ queryKey: ['events'] }));
+  await waitFor(() => expect(subjects()).toEqual(['node of z', 'node of y']));
+  await act(async () => late({ events: [event('a', 100_000)], silent: [] }));
+  expect(subjects()).toEqual(['node of z', 'node of y']);
+  fireEvent.click(screen.getByRole('button', { name: 'Show older ones' }));
+  await waitFor(() => expect(subjects()).toEqual(['node of z', 'node of y', 'node of x']));
+});
+
 test('only what matters so much is asked for and shown', async () => {
   answers((query) => ({
     events: query.get('severity') === 'error' ? [] : [event('b', 2)],

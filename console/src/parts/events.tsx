@@ -1,10 +1,18 @@
 import { Button, SegmentedControl } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { ask, client } from '../api/client';
 import { eventsQuery } from '../api/queries';
 import type { Event, EventList } from '../api/types';
-import { joined, shownEvents } from '../text/events';
+import {
+  alone,
+  hasRoom,
+  KNOWN_MAX,
+  PIECE_MAX,
+  shownEvents,
+  withNewest,
+  withOlder,
+} from '../text/events';
 import { moment } from '../text/units';
 import { Empty, Explained, Failure, Panel, Shown, Sign, Silent } from './basic';
 import { Prose } from './prose';
@@ -100,40 +108,30 @@ export function Events() {
   );
 }
 
-type Older = { cursor: string | null; error: unknown; busy: boolean };
+/** A piece that is older than what is known: what it was asked for with, and why it has not come. */
+type Older = { after: string; error: unknown };
 
 function Log({ severity, newest, live }: { severity: Severity; newest: EventList; live: Event[] }) {
-  const [known, setKnown] = useState<Event[]>(newest.events);
-  // Until somebody asks for more, the newest piece says where the next one begins.
-  const [older, setOlder] = useState<Older>({
-    cursor: newest.next ?? null,
-    error: null,
-    busy: false,
-  });
-  useEffect(() => {
-    setKnown((before) => {
-      const next = joined(before, newest.events, newest.next == null);
-      // Where only the new is known, it says itself where it goes on.
-      if (next === newest.events) {
-        setOlder((is) => ({ ...is, cursor: newest.next ?? null }));
-      }
-      return next;
-    });
-  }, [newest]);
+  const [known, setKnown] = useState(() => alone(newest));
+  const [older, setOlder] = useState<Older | null>(null);
+  useEffect(() => setKnown((before) => withNewest(before, newest)), [newest]);
   const more = async (after: string) => {
-    setOlder({ cursor: after, error: null, busy: true });
+    setOlder({ after, error: null });
+    const over = (error: unknown) =>
+      setOlder((is) => (is?.after !== after ? is : error === null ? null : { after, error }));
     try {
-      const piece = await ask(
-        client.GET('/api/v1/events/log', { params: { query: { severity, after } } }),
-      );
-      setKnown((before) => joined(before, piece.events, true));
-      setOlder({ cursor: piece.next ?? null, error: null, busy: false });
+      const query = { severity, after, limit: PIECE_MAX };
+      const piece = await ask(client.GET('/api/v1/events/log', { params: { query } }));
+      setKnown((before) => withOlder(before, after, piece));
+      over(null);
     } catch (error) {
-      setOlder({ cursor: after, error, busy: false });
+      over(error);
     }
   };
+  // What was asked for before the list was begun anew, or cut, is of no use any more.
+  const asked = older !== null && older.after === known.next ? older : null;
   const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
-  const events = shownEvents(wanted, known);
+  const events = shownEvents(wanted, known.events);
   return (
     <>
       <Silent nodes={newest.silent} />
@@ -150,23 +148,29 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
           ))}
         </ul>
       )}
-      {older.error ? <Failure error={older.error} /> : null}
-      {older.cursor ? (
+      {asked?.error ? <Failure error={asked.error} /> : null}
+      {known.next === null ? null : hasRoom(known) ? (
         <Button
           variant="default"
           size="xs"
           mt="xs"
-          loading={older.busy}
-          onClick={() => more(older.cursor ?? '')}
+          loading={asked !== null && asked.error === null}
+          onClick={() => more(known.next ?? '')}
         >
           Show older ones
         </Button>
-      ) : null}
+      ) : (
+        <p className="dim">
+          No more than {KNOWN_MAX.toLocaleString('en')} are shown; <code>holdfast events</code>{' '}
+          tells what is older.
+        </p>
+      )}
     </>
   );
 }
 
-function Row({ event }: { event: Event }) {
+/** What has not changed is not drawn again: there may be thousands. */
+const Row = memo(function Row({ event }: { event: Event }) {
   const before = event.not_before_ms;
   return (
     <li>
@@ -188,7 +192,7 @@ function Row({ event }: { event: Event }) {
       </span>
     </li>
   );
-}
+});
 
 /** Each kind is an event of its own in the stream. */
 const KINDS = [

@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest';
-import type { Event } from '../api/types';
-import { joined, shownEvents, unlogged } from './events';
+import type { Event, EventList } from '../api/types';
+import {
+  alone,
+  hasRoom,
+  KNOWN_MAX,
+  type Known,
+  shownEvents,
+  unlogged,
+  withNewest,
+  withOlder,
+} from './events';
 
 const event = (id: string, at_ms: number, subject = 'node n1', detail = 'down'): Event => ({
   id,
@@ -13,23 +22,58 @@ const event = (id: string, at_ms: number, subject = 'node n1', detail = 'down'):
 
 const ids = (events: Event[]) => events.map((one) => one.id);
 
+const piece = (next: string | null, ...events: Event[]): EventList => ({
+  events,
+  silent: [],
+  ...(next === null ? {} : { next }),
+});
+const at = (...times: number[]) => times.map((time) => event(`l-${time}`, time));
+const known = (it: Known) => [...ids(it.events), it.next];
+
 test('what has come again is there once, and where there would be a gap only the new is', () => {
-  const known = [event('l-3', 3), event('l-2', 2), event('l-1', 1)];
-  expect(ids(joined(known, [event('l-4', 4), event('l-3', 3)], false))).toEqual([
+  const before = withOlder(alone(piece('2', ...at(3, 2))), '2', piece(null, ...at(1)));
+  expect(known(before)).toEqual(['l-3', 'l-2', 'l-1', null]);
+  const met = withNewest(before, piece('3', ...at(4, 3)));
+  expect(known(met)).toEqual(['l-4', 'l-3', 'l-2', 'l-1', null]);
+  // What is known already is not made anew.
+  expect(met.events[1]).toBe(before.events[0]);
+  expect(known(withNewest(before, piece('8', ...at(9, 8))))).toEqual(['l-9', 'l-8', '8']);
+  expect(known(withNewest(before, piece(null)))).toEqual(['l-3', 'l-2', 'l-1', null]);
+  expect(known(withNewest(alone(piece(null)), piece('3', ...at(4, 3))))).toEqual([
     'l-4',
     'l-3',
-    'l-2',
-    'l-1',
+    '3',
   ]);
-  expect(ids(joined(known, [event('l-9', 9), event('l-8', 8)], false))).toEqual(['l-9', 'l-8']);
-  expect(ids(joined(known, [], true))).toEqual(['l-3', 'l-2', 'l-1']);
   // What another node has put down comes in between.
-  expect(ids(joined(known, [event('l-3', 3), event('m-2', 2)], false))).toEqual([
-    'l-3',
-    'm-2',
-    'l-2',
-    'l-1',
-  ]);
+  expect(
+    known(withNewest(before, piece('2', event('l-3', 3), event('m-2', 2), event('l-2', 2)))),
+  ).toEqual(['l-3', 'm-2', 'l-2', 'l-1', null]);
+});
+
+test('an older piece that comes late leaves no gap', () => {
+  const before = alone(piece('2', ...at(3, 2)));
+  const anew = withNewest(before, piece('8', ...at(9, 8)));
+  expect(withOlder(anew, '2', piece('1', ...at(1)))).toBe(anew);
+  expect(known(withOlder(anew, '8', piece('7', ...at(7))))).toEqual(['l-9', 'l-8', 'l-7', '7']);
+});
+
+test('what is known is bounded, and goes on where it is cut', () => {
+  const newest = (time: number) =>
+    piece(`after ${time - 99}`, ...at(...Array.from({ length: 100 }, (_, back) => time - back)));
+  let it = alone(newest(100));
+  for (let time = 130; time <= 20_000; time += 30) {
+    it = withNewest(it, newest(time));
+    expect(it.events.length).toBeLessThanOrEqual(KNOWN_MAX);
+    expect(it.nexts.size).toBeLessThanOrEqual(KNOWN_MAX);
+  }
+  expect(it.events.length).toBeGreaterThan(KNOWN_MAX - 200);
+  const times = it.events.map((one) => one.at_ms);
+  expect(times.every((time, place) => time === (times[0] ?? 0) - place)).toBe(true);
+  const last = times.at(-1) ?? 0;
+  expect(it.next).toBe(`after ${last}`);
+  expect(hasRoom(it)).toBe(KNOWN_MAX - it.events.length >= 100);
+  // A piece that was asked for before it was cut comes too late, too.
+  expect(withOlder(it, 'after 1', piece(null, ...at(0)))).toBe(it);
 });
 
 test('an event that the stream and the log tell is shown once', () => {
