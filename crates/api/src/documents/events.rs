@@ -287,6 +287,10 @@ pub struct EventList {
     pub next: Option<String>,
     /// The nodes that did not answer, by name: what only they have is missing.
     pub silent: Vec<String>,
+    /// Until when all that changed is in the logs that answer: milliseconds since 1970 (UTC), by the clock of the node that steered
+    /// then; 0 where nobody has looked, or a version answers that does not tell.
+    #[serde(default)]
+    pub looked_ms: u64,
 }
 
 /// The same, as the log of one node has it.

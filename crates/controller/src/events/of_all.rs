@@ -90,6 +90,8 @@ fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> Even
         next: last.map(|last| last.place().to_string()),
         events,
         silent,
+        // Whoever has looked last has told all until then.
+        looked_ms: told.iter().map(|it| it.looked_ms).max().unwrap_or_default(),
     }
 }
 
@@ -137,5 +139,17 @@ mod tests {
         let list = merged(&told, &query(2, None), Vec::new());
         assert_eq!(times(&list), [9, 8]);
         assert!(list.next.is_some());
+    }
+
+    #[test]
+    fn until_when_everything_is_told_is_what_who_looked_last_says() {
+        let looked = |looked_ms| LocalEvents {
+            looked_ms,
+            ..local(1, &[9])
+        };
+        let query = EventQuery::default();
+        let until = |told: &[LocalEvents]| merged(told, &query, Vec::new()).looked_ms;
+        assert_eq!(until(&[looked(11), looked(17), looked(0)]), 17);
+        assert_eq!(until(&[]), 0);
     }
 }
