@@ -131,7 +131,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
   // What was asked for before the list was begun anew, or cut, is of no use any more.
   const asked = older !== null && older.after === known.next ? older : null;
   const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
-  const events = shownEvents(wanted, known.events);
+  const events = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
   return (
     <>
       <Silent nodes={newest.silent} />

@@ -6,7 +6,6 @@ import {
   KNOWN_MAX,
   type Known,
   shownEvents,
-  unlogged,
   withNewest,
   withOlder,
 } from './events';
@@ -76,17 +75,67 @@ test('what is known is bounded, and goes on where it is cut', () => {
   expect(withOlder(it, 'after 1', piece(null, ...at(0)))).toBe(it);
 });
 
+const DAY = 86_400_000;
+/** What the stream tells, and what the log has: its times are those of a day. */
+const live = (id: string, at_ms: number, subject?: string, detail?: string) =>
+  event(id, DAY + at_ms, subject, detail);
+const shown = (stream: Event[], log: Event[], looked_ms = 0) =>
+  ids(shownEvents(stream, log, DAY + looked_ms));
+
 test('an event that the stream and the log tell is shown once', () => {
-  const live = [event('s-2', 61_500), event('s-1', 1_200)];
-  expect(ids(unlogged(live, []))).toEqual(['s-2', 's-1']);
-  expect(ids(unlogged(live, [event('l-1', 1_900)]))).toEqual(['s-2']);
-  expect(ids(shownEvents(live, [event('l-2', 60_700), event('l-1', 1_900)]))).toEqual([
+  const stream = [live('s-2', 61_500), live('s-1', 1_200)];
+  expect(shown(stream, [])).toEqual(['s-2', 's-1']);
+  expect(shown(stream, [live('l-1', 1_900)])).toEqual(['s-2', 'l-1']);
+  expect(shown(stream, [live('l-2', 60_700), live('l-1', 1_900)])).toEqual(['l-2', 'l-1']);
+  // Another volume's, and another kind's, are others.
+  const back: Event = { ...live('l-2', 1_900), kind: 'node-back' };
+  expect(shown(stream, [back, live('l-1', 1_900, 'node n2')])).toEqual([
+    's-2',
     'l-2',
     'l-1',
+    's-1',
   ]);
-  // Another volume's, and another kind's, are others.
-  expect(ids(unlogged(live, [event('l-1', 1_900, 'node n2')]))).toEqual(['s-2', 's-1']);
-  // One of the log stands for one of the stream.
-  const twice = [event('s-2', 3_000, 'volume a', 'n3'), event('s-1', 2_000, 'volume a', 'n2')];
-  expect(ids(unlogged(twice, [event('l-1', 2_500, 'volume a', 'n3')]))).toEqual(['s-1']);
+});
+
+test('a node that is lost twice in eight seconds is lost twice', () => {
+  const stream = [live('s-2', 9_000), live('s-1', 1_000)];
+  // The log has the first one only: the second one is not taken for it.
+  expect(shown(stream, [live('l-1', 1_700)], 2_000)).toEqual(['s-2', 'l-1']);
+  expect(shown(stream, [live('l-2', 9_700), live('l-1', 1_700)], 10_000)).toEqual(['l-2', 'l-1']);
+  // Sooner yet: in the order in which they came.
+  const soon = [live('s-2', 4_000), live('s-1', 1_000)];
+  expect(shown(soon, [live('l-1', 1_700)], 2_000)).toEqual(['s-2', 'l-1']);
+  // Whoever has come after the first one has the second one of the stream.
+  expect(shown([live('s-2', 9_000)], [live('l-1', 1_700)], 2_000)).toEqual(['s-2', 'l-1']);
+});
+
+test('what differs in numbers only is the same, and what differs in words or names is not', () => {
+  const of = (id: string, at: number, detail: string) => live(id, at, 'volume a', detail);
+  const one = 'what is to be on n2 is brought up to date: 900 MiB to copy';
+  const same = 'what is to be on n2 is brought up to date: 1.2 GiB to copy';
+  const other = 'what is to be on n3 is brought up to date: 900 MiB to copy';
+  expect(shown([of('s-1', 1_000, one)], [of('l-1', 1_400, same)])).toEqual(['l-1']);
+  expect(shown([of('s-1', 1_000, one)], [of('l-1', 1_400, other)])).toEqual(['l-1', 's-1']);
+  // Those that say the same go together, however close a third one is.
+  const stream = [of('s-2', 2_000, same), of('s-1', 1_000, one)];
+  expect(shown(stream, [of('l-1', 1_100, same)])).toEqual(['l-1', 's-1']);
+  expect(shown([of('s-1', 1_000, '1 slice')], [of('l-1', 1_400, '12 slices')])).toEqual(['l-1']);
+  const degraded = of('l-1', 1_400, 'degraded');
+  expect(shown([of('s-1', 1_000, 'unavailable')], [degraded])).toEqual(['l-1', 's-1']);
+});
+
+test('where the log has looked past it, the log is what there is', () => {
+  const stream = [live('s-2', 9_000), live('s-1', 1_000, 'volume a', 'unavailable')];
+  const log = [live('l-1', 1_400, 'volume a', 'degraded')];
+  expect(shown(stream, log, 2_000)).toEqual(['s-2', 'l-1', 's-1']);
+  expect(shown(stream, log, 9_500)).toEqual(['s-2', 'l-1']);
+  expect(shown(stream, log, 20_000)).toEqual(['l-1']);
+  // Nobody steers: what is told stays, for however long.
+  expect(shown(stream, [], 900)).toEqual(['s-2', 's-1']);
+});
+
+test('what the next node that steers has found late is the same', () => {
+  const late = { ...live('l-1', 21_000), not_before_ms: DAY };
+  expect(shown([live('s-1', 1_000)], [late])).toEqual(['l-1']);
+  expect(shown([live('s-1', 1_000)], [live('l-1', 21_000)])).toEqual(['l-1', 's-1']);
 });

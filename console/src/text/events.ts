@@ -1,12 +1,16 @@
 import type { Event, EventList } from '../api/types';
+import { UNITS } from './prose';
 
 /** Events of a piece of the log. */
 export const PIECE_MAX = 100;
 /** Events of the log that are known at a time, so that a page that is open for days, or asked for more and more, stays as it is. */
 export const KNOWN_MAX = 5_000;
 
-/** What a look in another process sees a moment later, or before, with another clock: the same event. */
-const SAME_MS = 10_000;
+/**
+ * Two nodes see the same change so far from each other at most, by their clocks: each looks once a second, a look takes a moment,
+ * and clocks that differ by a second raise an alarm.
+ */
+const APART_MS = 5_000;
 
 /** In the order of the log, the newest first: its cursors stand in it. */
 function order(a: Event, b: Event): number {
@@ -84,30 +88,52 @@ function trimmed(known: Known): Known {
 }
 
 /**
- * What came live, and is not in the log yet. The stream and the log name the same event differently, for two nodes have seen
- * it: each event of the log stands for one of the stream that is of the same kind, about the same, and of about the same time.
+ * What came live, and is not in the log yet. The stream and the log name the same event differently, for two nodes have seen it.
+ *
+ * Where the log has looked past an event, it has it, or its node has seen nothing of the kind: what it says is all there is. Until
+ * then, some seconds, each event of the log stands for one of the stream of the same kind, about the same and of about the same time
+ * that says the same, but for its numbers at most; in the order of time, for the second of two is not the first one.
  */
-export function unlogged(live: Event[], log: Event[]): Event[] {
-  const taken = new Set<string>();
-  const left = (some: Event[], isSame: (one: Event, event: Event) => boolean) =>
-    some.filter((event) => {
-      const match = log.find(
+function unlogged(live: Event[], log: Event[], looked_ms: number): Event[] {
+  const oldestFirst = [...live].sort((a, b) => a.at_ms - b.at_ms);
+  const from = (oldestFirst[0]?.at_ms ?? 0) - APART_MS;
+  const logged = log.filter((one) => one.at_ms >= from).sort((a, b) => order(b, a));
+  const [told, taken] = [new Set<Event>(), new Set<Event>()];
+  for (const says of [(event: Event) => event.detail, numberless]) {
+    for (const event of oldestFirst) {
+      if (told.has(event)) continue;
+      const match = logged.find(
         (one) =>
-          !taken.has(one.id) &&
+          !taken.has(one) &&
           one.kind === event.kind &&
           one.subject === event.subject &&
-          Math.abs(one.at_ms - event.at_ms) <= SAME_MS &&
-          isSame(one, event),
+          near(event, one) &&
+          says(one) === says(event),
       );
-      if (match) taken.add(match.id);
-      return match === undefined;
-    });
-  // Those that say the same are the same first; two looks may have seen other numbers.
-  const others = left(live, (one, event) => one.detail === event.detail);
-  return left(others, () => true);
+      if (match) {
+        told.add(event);
+        taken.add(match);
+      }
+    }
+  }
+  return live.filter((event) => !told.has(event) && event.at_ms + APART_MS > looked_ms);
 }
 
-/** All of it as one list, the newest first. */
-export function shownEvents(live: Event[], log: Event[]): Event[] {
-  return [...unlogged(live, log), ...log].sort((a, b) => b.at_ms - a.at_ms);
+/** Whether an event of the stream may be one of the log, by their times. */
+function near(live: Event, logged: Event): boolean {
+  const from = logged.not_before_ms ?? logged.at_ms;
+  return live.at_ms >= from - APART_MS && live.at_ms <= logged.at_ms + APART_MS;
+}
+
+/** Numbers with their units; those in names, as in n2 and db-1, are none. */
+const NUMBERS = new RegExp(`(?<![\\w.-])\\d+(?:\\.\\d+)*(?: (?:${UNITS})(?!\\w))?(?![\\w-])`, 'g');
+
+/** What an event says, but for numbers: two looks at the same may have seen others. */
+function numberless({ detail }: Event): string {
+  return detail.replace(NUMBERS, '#').replace(/# ([a-z]+?)s?\b/g, '# $1');
+}
+
+/** All of it as one list, the newest first; `looked_ms` is until when the log has everything. */
+export function shownEvents(live: Event[], log: Event[], looked_ms: number): Event[] {
+  return [...unlogged(live, log, looked_ms), ...log].sort((a, b) => b.at_ms - a.at_ms);
 }

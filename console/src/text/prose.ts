@@ -47,7 +47,8 @@ export function anchor(heading: string): string {
     .replace(/ /g, '-');
 }
 
-const UNITS = '%|B|[KMGTP]iB|µs|ms|s|min|h|d|IOPS|×';
+/** Units of numbers in texts, for a pattern. */
+export const UNITS = '%|B|[KMGTP]iB|µs|ms|s|min|h|d|IOPS|×';
 const NUMBER_AND_UNIT = new RegExp(`(\\d) (?=(?:${UNITS})(?![\\w]))`, 'g');
 
 /** With numbers that stay on the line of their units. */
