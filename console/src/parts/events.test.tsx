@@ -68,6 +68,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.useRealTimers();
   cleanup();
   queryClient.clear();
   vi.unstubAllGlobals();
@@ -121,6 +122,37 @@ test('an older piece that comes after the list was begun anew is not put under i
   expect(subjects()).toEqual(['node of z', 'node of y']);
   fireEvent.click(screen.getByRole('button', { name: 'Show older ones' }));
   await waitFor(() => expect(subjects()).toEqual(['node of z', 'node of y', 'node of x']));
+});
+
+test('the log is read again while events come without a pause, and where the stream begins', async () => {
+  vi.useFakeTimers();
+  const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
+  answers(() => ({ events: [event('b', 2)], silent: [] }));
+  shown();
+  await pass(100);
+  expect(asked.length).toBe(1);
+  for (let step = 0; step < 18; step += 1) {
+    Stream.last?.tell(event(`s-${step}`, 1_000 + step));
+    await pass(500);
+  }
+  // In nine seconds, in which nothing is read for any other reason.
+  expect(asked.length).toBeGreaterThanOrEqual(3);
+  await pass(6_000);
+  const before = asked.length;
+  await pass(6_000);
+  // Nothing has come, and what is asked for each ten seconds was.
+  expect(asked.length - before).toBeLessThanOrEqual(1);
+  cleanup();
+  queryClient.clear();
+  asked = [];
+  shown();
+  await pass(1_000);
+  expect(asked.length).toBe(1);
+  // What changed between the look at the log and this is told by nobody else.
+  Stream.last?.tell(event('s-0', 1_000, { kind: 'began', severity: 'info', subject: 'events' }));
+  expect(subjects()).toEqual(['node of b']);
+  await pass(3_000);
+  expect(asked.length).toBe(2);
 });
 
 test('only what matters so much is asked for and shown', async () => {

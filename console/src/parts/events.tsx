@@ -1,6 +1,7 @@
 import { Button, SegmentedControl } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { memo, useEffect, useState } from 'react';
+import { again } from '../api/again';
 import { ask, client } from '../api/client';
 import { eventsQuery } from '../api/queries';
 import type { Event, EventList } from '../api/types';
@@ -21,8 +22,6 @@ import { Prose } from './prose';
 const LIVE_MAX = 500;
 /** After a refusal: too many listen, or nobody is known any more. */
 const AGAIN_MS = 5_000;
-/** The log has an event some moments after the stream: the node that steers looks once a second. */
-const LOGGED_MS = 1_500;
 
 const TONES = { error: 'bad', warning: 'warn', info: 'calm' } as const;
 type Severity = keyof typeof TONES;
@@ -41,36 +40,34 @@ function useLive(): [Event[], boolean] {
   const queries = useQueryClient();
   useEffect(() => {
     let source: EventSource;
-    let again = 0;
-    let logged = 0;
+    let later = 0;
+    // What is under way is not broken off: a log that is slow would never be read.
+    const reading = again(() => {
+      if (queries.isFetching({ queryKey: ['events'] }) > 0) return false;
+      queries.invalidateQueries({ queryKey: ['events'] });
+      return true;
+    });
     const listen = () => {
       // It comes back by itself with what was missed, unless it was refused.
       source = new EventSource('/api/v1/events');
       source.addEventListener('open', () => setCut(false));
       source.addEventListener('error', () => {
         setCut(true);
-        if (source.readyState === EventSource.CLOSED) again = window.setTimeout(listen, AGAIN_MS);
+        if (source.readyState === EventSource.CLOSED) later = window.setTimeout(listen, AGAIN_MS);
       });
-      for (const kind of KINDS) source.addEventListener(kind, take);
-      // What was missed is in the log.
-      source.addEventListener('gap', read);
-    };
-    const read = () => {
-      window.clearTimeout(logged);
-      logged = window.setTimeout(
-        () => queries.invalidateQueries({ queryKey: ['events'] }),
-        LOGGED_MS,
-      );
+      for (const kind of Object.keys(KINDS)) source.addEventListener(kind, take);
+      // What changed until it began, or was missed, is told by the log only.
+      for (const kind of ['began', 'gap']) source.addEventListener(kind, reading.told);
     };
     const take = ({ data }: MessageEvent<string>) => {
       const event = JSON.parse(data) as Event;
       setEvents((before) => [event, ...before].slice(0, LIVE_MAX));
-      read();
+      reading.told();
     };
     listen();
     return () => {
-      window.clearTimeout(again);
-      window.clearTimeout(logged);
+      window.clearTimeout(later);
+      reading.end();
       source.close();
     };
   }, [queries]);
@@ -194,27 +191,30 @@ const Row = memo(function Row({ event }: { event: Event }) {
   );
 });
 
-/** Each kind is an event of its own in the stream. */
-const KINDS = [
-  'cluster-health',
-  'volume-health',
-  'volume-created',
-  'volume-grown',
-  'volume-access',
-  'volume-deleted',
-  'node-lost',
-  'node-back',
-  'node-standing',
-  'device-lost',
-  'device-state',
-  'sync-began',
-  'sync-ended',
-  'settings',
-  'alert-raised',
-  'alert-cleared',
-  'alarm-raised',
-  'alarm-acknowledged',
-  'alarm-cleared',
-  'alarm-told',
-  'alarm-untold',
-];
+/**
+ * Each kind is an event of its own in the stream: one that is not listened for is not heard. What says how the stream goes is not
+ * shown, and who steers is told by the log only.
+ */
+const KINDS: Record<Exclude<Event['kind'], 'began' | 'gap' | 'steering' | 'other'>, true> = {
+  'cluster-health': true,
+  'volume-health': true,
+  'volume-created': true,
+  'volume-grown': true,
+  'volume-access': true,
+  'volume-deleted': true,
+  'node-lost': true,
+  'node-back': true,
+  'node-standing': true,
+  'device-lost': true,
+  'device-state': true,
+  'sync-began': true,
+  'sync-ended': true,
+  settings: true,
+  'alert-raised': true,
+  'alert-cleared': true,
+  'alarm-raised': true,
+  'alarm-acknowledged': true,
+  'alarm-cleared': true,
+  'alarm-told': true,
+  'alarm-untold': true,
+};
