@@ -5,6 +5,7 @@ import { useChange } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Dialog, Tick, TypedName } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
+import { Promised } from '../parts/promised';
 import { say } from '../parts/say';
 import { navigate } from '../router';
 import { bytes, parseBytes } from '../text/units';
@@ -70,10 +71,13 @@ export function GrowDialog({ volume: latest, onClose }: Props) {
         onChange={(event) => setSize(event.currentTarget.value)}
       />
       {fault === undefined && count !== null ? (
-        <p className="note">
-          Full, it takes {bytes(count * POLICIES[volume.policy].copies)} of the pool, with all
-          copies.
-        </p>
+        <>
+          <p className="note">
+            Full, it takes {bytes(count * POLICIES[volume.policy].copies)} of the pool, with all
+            copies.
+          </p>
+          <Promised more={(count - latest.bytes) * POLICIES[volume.policy].copies} />
+        </>
       ) : null}
     </Dialog>
   );

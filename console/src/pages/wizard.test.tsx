@@ -55,3 +55,53 @@ test('a volume is asked for by one key until the interface has refused it and it
   expect(keys[2]).toMatch(/^[0-9a-f]{32}$/);
   expect(keys[2]).not.toBe(keys[0]);
 });
+
+test('what of the pool is promised is told before the volume is made, and does not stop it', async () => {
+  const GIB = 1024 ** 3;
+  const kinds = [70, 85, 95].map((set, at) => ({
+    kind: ['pool-filling', 'pool-low', 'pool-almost-full'][at],
+    off: false,
+    threshold: { set, clear: set - 2, hold_seconds: 60 },
+  }));
+  const status = {
+    pool: { bytes: 100 * GIB, used_bytes: 0 },
+    promised_bytes: 78 * GIB,
+    nodes: { total: 3, up: 3 },
+  };
+  const answers: Record<string, unknown> = {
+    '/api/v1/status': status,
+    '/api/v1/explain': { nodes: [], volumes: [] },
+    '/api/v1/alarm-kinds': { kinds },
+    '/api/v1/volumes': { volumes: [] },
+    '/api/v1/nodes': { nodes: [] },
+  };
+  vi.stubGlobal('fetch', async (request: Request) => {
+    const answer = answers[new URL(request.url).pathname];
+    return answer ? Response.json(answer) : new Response(null, { status: 503 });
+  });
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <WizardPage />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  const size = (value: string) =>
+    fireEvent.change(screen.getByLabelText(/^Size/), { target: { value } });
+  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
+  // Two copies of it.
+  size('10 GiB');
+  submit();
+  await screen.findByText(/98 % of the pool/);
+  expect(screen.queryByRole('status')).toBeNull();
+  press('Back');
+  size('20 GiB');
+  submit();
+  await screen.findByText(/promised 118 % of the pool/);
+  await screen.findByText(/70, 85 and 95 % full/);
+  submit();
+  submit();
+  screen.getByText(/promised 118 % of the pool/);
+  const create: HTMLButtonElement = screen.getByRole('button', { name: 'Create volume' });
+  expect(create.disabled).toBe(false);
+});

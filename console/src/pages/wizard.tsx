@@ -8,6 +8,7 @@ import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } fr
 import type { Policy } from '../api/types';
 import { AttachRecipes, portalsOf } from '../parts/attach';
 import { Failure, PageHead, Panel } from '../parts/basic';
+import { Promised } from '../parts/promised';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
@@ -192,47 +193,50 @@ function PolicyStep({ draft, change }: StepProps) {
   const pool = useQuery(clusterQuery).data?.status.pool;
   const size = parseBytes(draft.size) ?? 0;
   return (
-    <Radio.Group
-      label="How it is protected"
-      description="Copies are on nodes that do not fail together, as far as you have said which do."
-      value={draft.policy}
-      onChange={(policy) => change({ policy: policy as Policy })}
-    >
-      <div className="policies">
-        {(Object.keys(POLICIES) as Policy[]).map((policy) => {
-          const words = POLICIES[policy];
-          const obstacle = nodes ? policyObstacle(policy, nodes) : null;
-          const full = size * words.copies;
-          return (
-            <Radio.Card
-              key={policy}
-              value={policy}
-              className="policy"
-              disabled={obstacle !== null}
-              aria-label={`${words.title} (${policy})`}
-            >
-              <div className="policy-head">
-                <Radio.Indicator size="xs" disabled={obstacle !== null} />
-                <b>{words.title}</b>
-                <span className="mono dim">{policy}</span>
-              </div>
-              <dl>
-                <dt>Survives</dt>
-                <dd>{words.survives}</dd>
-                <dt>Goes on</dt>
-                <dd>{words.goesOn}</dd>
-                <dt>Costs</dt>
-                <dd>
-                  {words.costs} Full, this volume takes {bytes(full)}
-                  {pool && pool.bytes > 0 ? `, ${percent(full, pool.bytes)} of the pool` : ''}.
-                </dd>
-              </dl>
-              {obstacle ? <div className="policy-obstacle">Not now: {obstacle}.</div> : null}
-            </Radio.Card>
-          );
-        })}
-      </div>
-    </Radio.Group>
+    <>
+      <Radio.Group
+        label="How it is protected"
+        description="Copies are on nodes that do not fail together, as far as you have said which do."
+        value={draft.policy}
+        onChange={(policy) => change({ policy: policy as Policy })}
+      >
+        <div className="policies">
+          {(Object.keys(POLICIES) as Policy[]).map((policy) => {
+            const words = POLICIES[policy];
+            const obstacle = nodes ? policyObstacle(policy, nodes) : null;
+            const full = size * words.copies;
+            return (
+              <Radio.Card
+                key={policy}
+                value={policy}
+                className="policy"
+                disabled={obstacle !== null}
+                aria-label={`${words.title} (${policy})`}
+              >
+                <div className="policy-head">
+                  <Radio.Indicator size="xs" disabled={obstacle !== null} />
+                  <b>{words.title}</b>
+                  <span className="mono dim">{policy}</span>
+                </div>
+                <dl>
+                  <dt>Survives</dt>
+                  <dd>{words.survives}</dd>
+                  <dt>Goes on</dt>
+                  <dd>{words.goesOn}</dd>
+                  <dt>Costs</dt>
+                  <dd>
+                    {words.costs} Full, this volume takes {bytes(full)}
+                    {pool && pool.bytes > 0 ? `, ${percent(full, pool.bytes)} of the pool` : ''}.
+                  </dd>
+                </dl>
+                {obstacle ? <div className="policy-obstacle">Not now: {obstacle}.</div> : null}
+              </Radio.Card>
+            );
+          })}
+        </div>
+      </Radio.Group>
+      <Promised more={size * POLICIES[draft.policy].copies} />
+    </>
   );
 }
 
@@ -275,26 +279,31 @@ function CheckStep({ draft }: { draft: Draft }) {
   const size = parseBytes(draft.size) ?? 0;
   const words = POLICIES[draft.policy];
   return (
-    <dl className="facts">
-      <dt>Name</dt>
-      <dd>{draft.name}</dd>
-      <dt>Size</dt>
-      <dd>{bytes(size)}</dd>
-      <dt>Protection</dt>
-      <dd>
-        {words.title}. Survives: {words.survives}
-      </dd>
-      <dt>Takes when full</dt>
-      <dd>{bytes(size * words.copies)}</dd>
-      <dt>For</dt>
-      <dd>{draft.everybody ? 'every host that reaches a portal' : draft.initiators.join(', ')}</dd>
-      <dt>Target</dt>
-      <dd className="mono">{targetOf(draft)}</dd>
-      <dt>LUN</dt>
-      <dd className="mono">{lunOf(draft)}</dd>
-      <dt>Portals</dt>
-      <dd className="mono">{portals.length === 0 ? '–' : portals.join('  ')}</dd>
-    </dl>
+    <>
+      <dl className="facts">
+        <dt>Name</dt>
+        <dd>{draft.name}</dd>
+        <dt>Size</dt>
+        <dd>{bytes(size)}</dd>
+        <dt>Protection</dt>
+        <dd>
+          {words.title}. Survives: {words.survives}
+        </dd>
+        <dt>Takes when full</dt>
+        <dd>{bytes(size * words.copies)}</dd>
+        <dt>For</dt>
+        <dd>
+          {draft.everybody ? 'every host that reaches a portal' : draft.initiators.join(', ')}
+        </dd>
+        <dt>Target</dt>
+        <dd className="mono">{targetOf(draft)}</dd>
+        <dt>LUN</dt>
+        <dd className="mono">{lunOf(draft)}</dd>
+        <dt>Portals</dt>
+        <dd className="mono">{portals.length === 0 ? '–' : portals.join('  ')}</dd>
+      </dl>
+      <Promised more={size * words.copies} />
+    </>
   );
 }
 
