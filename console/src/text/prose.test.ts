@@ -61,4 +61,11 @@ test('names stay as they are, wherever they stand', () => {
     expect(sentence(`${name}: it is down`)).toBe(`${name}: it is down`);
   }
   expect(sentence('wait: it is down')).toBe('wait: it is down');
+  // A name may be a word of ours.
+  const isName = (word: string) => ['stop', 'it'].includes(word);
+  for (const name of ['stop', 'it']) {
+    expect(sentence(`${name} is down`, isName)).toBe(`${name} is down`);
+    expect(sentence(`${name} is down`)).not.toBe(`${name} is down`);
+  }
+  expect(sentence('the copy on stop is missing', isName)).toBe('The copy on stop is missing');
 });

@@ -65,7 +65,9 @@ const OUR_WORDS =
   'add|ask|bring|call|correct|delete|do|end|give|have|let|look|make|put|rebuild|see|start|stop|take|wait';
 const BEGINS = new RegExp(`^(?:${OUR_WORDS})(?= )`);
 
-/** As a sentence of its own begins, unless it does with what may be a name. */
-export function sentence(text: string): string {
-  return text.replace(BEGINS, (word) => word.charAt(0).toUpperCase() + word.slice(1));
+/** As a sentence of its own begins, unless it does with what may be a name, or is one: then it is as the interface tells it. */
+export function sentence(text: string, isName: (word: string) => boolean = () => false): string {
+  return text.replace(BEGINS, (word) =>
+    isName(word) ? word : word.charAt(0).toUpperCase() + word.slice(1),
+  );
 }
