@@ -122,43 +122,48 @@ export function AlarmsPage() {
       <Shown query={query} what="the alarms">
         {({ alarms }) => {
           const raised = alarms.filter((one) => one.cleared_ms == null);
-          const over = alarms.filter((one) => one.cleared_ms != null);
           return (
-            <>
-              <Panel title={`Raised (${raised.length})`}>
-                <DataTable
-                  label="Raised alarms"
-                  rows={raised}
-                  columns={columns(role && role !== 'viewer' ? setChosen : null)}
-                  rowId={(one) => String(one.id)}
-                  sortBy="what"
-                  search={raised.length > 8 ? 'alarms' : undefined}
-                  empty={<Empty title="None">Nothing is wrong that somebody should know.</Empty>}
-                />
-              </Panel>
-              <Events />
-              {over.length > 0 ? (
-                <Panel title="Over">
-                  <DataTable
-                    label="Alarms that are over"
-                    rows={over}
-                    columns={OVER}
-                    rowId={(one) => String(one.id)}
-                    sortBy="over"
-                    descending
-                    search={over.length > 8 ? 'alarms' : undefined}
-                    empty={null}
-                  />
-                </Panel>
-              ) : null}
-            </>
+            <Panel title={`Raised (${raised.length})`}>
+              <DataTable
+                label="Raised alarms"
+                rows={raised}
+                columns={columns(role && role !== 'viewer' ? setChosen : null)}
+                rowId={(one) => String(one.id)}
+                sortBy="what"
+                search={raised.length > 8 ? 'alarms' : undefined}
+                empty={<Empty title="None">Nothing is wrong that somebody should know.</Empty>}
+              />
+            </Panel>
           );
         }}
       </Shown>
+      {/* Nodes keep it, also where what alarms are in cannot be read. */}
+      <Events />
+      <Over alarms={query.data?.alarms ?? []} />
       {role === 'administrator' ? <Receivers /> : null}
       <Kinds changes={role === 'administrator'} />
       {chosen ? <NoteDialog alarm={chosen} onClose={() => setChosen(null)} /> : null}
     </>
+  );
+}
+
+/** Those that are not raised any more. */
+function Over({ alarms }: { alarms: Alarm[] }) {
+  const over = alarms.filter((one) => one.cleared_ms != null);
+  if (over.length === 0) return null;
+  return (
+    <Panel title="Over">
+      <DataTable
+        label="Alarms that are over"
+        rows={over}
+        columns={OVER}
+        rowId={(one) => String(one.id)}
+        sortBy="over"
+        descending
+        search={over.length > 8 ? 'alarms' : undefined}
+        empty={null}
+      />
+    </Panel>
   );
 }
 

@@ -254,6 +254,13 @@ test('a kind of alarm is set, or set back, as it was shown', async () => {
       return undefined;
     },
   );
+  // The page listens to what changes; here nothing does.
+  vi.stubGlobal(
+    'EventSource',
+    class extends EventTarget {
+      close() {}
+    },
+  );
   render(within(<AlarmsPage />));
   fireEvent.click(await screen.findByRole('button', { name: 'Change A node is lost' }));
   stored = kind(60, '"2"');
