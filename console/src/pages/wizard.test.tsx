@@ -73,7 +73,6 @@ test('what of the pool is promised is told before the volume is made, and does n
     '/api/v1/explain': { nodes: [], volumes: [] },
     '/api/v1/alarm-kinds': { kinds },
     '/api/v1/volumes': { volumes: [] },
-    '/api/v1/nodes': { nodes: [] },
   };
   vi.stubGlobal('fetch', async (request: Request) => {
     const answer = answers[new URL(request.url).pathname];
@@ -104,4 +103,34 @@ test('what of the pool is promised is told before the volume is made, and does n
   screen.getByText(/promised 118 % of the pool/);
   const create: HTMLButtonElement = screen.getByRole('button', { name: 'Create volume' });
   expect(create.disabled).toBe(false);
+});
+
+test('a protection that the nodes cannot give is not gone on with', async () => {
+  const node = (name: string) => ({ name, state: 'up', standing: 'active', portal: '', api: '' });
+  let nodes = [node('n1')];
+  vi.stubGlobal('fetch', async (request: Request) =>
+    new URL(request.url).pathname === '/api/v1/nodes'
+      ? Response.json({ nodes })
+      : new Response(null, { status: 503 }),
+  );
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <WizardPage />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
+  fireEvent.change(screen.getByLabelText(/^Size/), { target: { value: '1 GiB' } });
+  submit();
+  expect((await screen.findAllByText(/there is 1/)).length).toBe(3);
+  submit();
+  await screen.findByText(/^mirror2 needs 2/);
+  expect(screen.queryByText('Whom it is for')).toBeNull();
+  // What there is may be more in a moment.
+  nodes = [node('n1'), node('n2')];
+  await queryClient.invalidateQueries({ queryKey: ['nodes'] });
+  await waitFor(() => expect(screen.queryByText(/^mirror2 needs 2/)).toBeNull());
+  submit();
+  screen.getByText('Whom it is for');
 });

@@ -39,9 +39,11 @@ export function WizardPage() {
     draft,
     volumes.map((volume) => volume.name),
   );
+  const nodes = useQuery(nodesQuery).data?.nodes;
+  const obstacle = (nodes && policyObstacle(draft.policy, nodes)) ?? undefined;
   const stepWrong = [
     wrong.name ?? wrong.size ?? wrong.target ?? wrong.lun,
-    undefined,
+    obstacle,
     wrong.initiators,
     undefined,
   ][step];
@@ -91,7 +93,9 @@ export function WizardPage() {
         >
           <div className="wizard-step">
             {step === 0 ? <NameStep draft={draft} change={change} wrong={shown} /> : null}
-            {step === 1 ? <PolicyStep draft={draft} change={change} /> : null}
+            {step === 1 ? (
+              <PolicyStep draft={draft} change={change} obstacle={tried ? obstacle : undefined} />
+            ) : null}
             {step === 2 ? <HostsStep draft={draft} change={change} wrong={shown} /> : null}
             {step === 3 ? <CheckStep draft={draft} /> : null}
           </div>
@@ -188,7 +192,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
   );
 }
 
-function PolicyStep({ draft, change }: StepProps) {
+function PolicyStep({ draft, change, obstacle }: StepProps & { obstacle: string | undefined }) {
   const nodes = useQuery(nodesQuery).data?.nodes;
   const pool = useQuery(clusterQuery).data?.status.pool;
   const size = parseBytes(draft.size) ?? 0;
@@ -196,6 +200,10 @@ function PolicyStep({ draft, change }: StepProps) {
     <>
       <Radio.Group
         label="How it is protected"
+        error={
+          obstacle &&
+          `${draft.policy} ${obstacle}. Choose another one, or have more nodes take part.`
+        }
         description="Copies are on nodes that do not fail together, as far as you have said which do."
         value={draft.policy}
         onChange={(policy) => change({ policy: policy as Policy })}
@@ -203,18 +211,18 @@ function PolicyStep({ draft, change }: StepProps) {
         <div className="policies">
           {(Object.keys(POLICIES) as Policy[]).map((policy) => {
             const words = POLICIES[policy];
-            const obstacle = nodes ? policyObstacle(policy, nodes) : null;
+            const lacking = nodes ? policyObstacle(policy, nodes) : null;
             const full = size * words.copies;
             return (
               <Radio.Card
                 key={policy}
                 value={policy}
                 className="policy"
-                disabled={obstacle !== null}
+                disabled={lacking !== null}
                 aria-label={`${words.title} (${policy})`}
               >
                 <div className="policy-head">
-                  <Radio.Indicator size="xs" disabled={obstacle !== null} />
+                  <Radio.Indicator size="xs" disabled={lacking !== null} />
                   <b>{words.title}</b>
                   <span className="mono dim">{policy}</span>
                 </div>
@@ -229,7 +237,7 @@ function PolicyStep({ draft, change }: StepProps) {
                     {pool && pool.bytes > 0 ? `, ${percent(full, pool.bytes)} of the pool` : ''}.
                   </dd>
                 </dl>
-                {obstacle ? <div className="policy-obstacle">Not now: {obstacle}.</div> : null}
+                {lacking ? <div className="policy-obstacle">Not now: {lacking}.</div> : null}
               </Radio.Card>
             );
           })}
