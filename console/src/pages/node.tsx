@@ -185,6 +185,7 @@ const COLUMNS: Column<Replica>[] = [
   {
     id: 'slice',
     head: 'Slice',
+    tip: 'Which slice of the volume, from 0 on: each is 4 GiB',
     numeric: true,
     by: (replica) => replica.index,
     cell: (replica) => replica.index,

@@ -7,7 +7,7 @@ import {
   IconCopy,
   IconPointFilled,
 } from '@tabler/icons-react';
-import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
 import { plural } from '../text/units';
@@ -28,6 +28,37 @@ export function Sign({ tone, size = 16 }: { tone: Tone; size?: number }) {
 /** How long one has to point at something before it explains itself. */
 const POINTED_MS = 200;
 
+/**
+ * An explanation of what `about` is put on, with `on`: it is there when one points at that, or comes to it by keyboard. A table has
+ * hundreds of them, and one is open at a time: only that one is made.
+ */
+export function useTip<E extends HTMLElement>(tip: string | undefined) {
+  const about = useRef<E>(null);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const show = (isShown: boolean, after = 0) => {
+    clearTimeout(timer.current);
+    if (after === 0) setOpen(isShown);
+    else timer.current = setTimeout(() => setOpen(isShown), after);
+  };
+  const on = {
+    'aria-describedby': open && tip ? id : undefined,
+    onPointerEnter: () => show(true, POINTED_MS),
+    onPointerLeave: () => show(false),
+    onFocus: () => show(true),
+    onBlur: () => show(false),
+    onKeyDown: (event: KeyboardEvent) => {
+      if (event.key === 'Escape') show(false);
+    },
+  };
+  // The tooltip has an id of its own, whatever it is given: what describes is named within it.
+  const label = <span id={id}>{tip}</span>;
+  const shown = open && tip ? <Tooltip role="tooltip" target={about} label={label} opened /> : null;
+  return { about, on, shown };
+}
+
 /** Something that explains itself when one points at it, or comes to it by keyboard. */
 export function Explained({
   tip,
@@ -38,37 +69,19 @@ export function Explained({
   children: ReactNode;
   className?: string;
 }) {
-  const about = useRef<HTMLSpanElement>(null);
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const [open, setOpen] = useState(false);
-  const id = useId();
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const show = (isShown: boolean, after = 0) => {
-    clearTimeout(timer.current);
-    if (after === 0) setOpen(isShown);
-    else timer.current = setTimeout(() => setOpen(isShown), after);
-  };
+  const { about, on, shown } = useTip<HTMLSpanElement>(tip);
   return (
     <>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: it explains, and does nothing */}
       <span
         ref={about}
         className={`explained ${className ?? ''}`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: the explanation is for those who have no pointer, too
         tabIndex={0}
-        aria-describedby={open ? id : undefined}
-        onPointerEnter={() => show(true, POINTED_MS)}
-        onPointerLeave={() => show(false)}
-        onFocus={() => show(true)}
-        onBlur={() => show(false)}
-        onKeyDown={(event) => {
-          if (event.key === 'Escape') show(false);
-        }}
+        {...on}
       >
         {children}
       </span>
-      {/* A table has hundreds of them, and one is open at a time: only that one is made. */}
-      {open ? <Tooltip id={id} role="tooltip" target={about} label={tip} opened /> : null}
+      {shown}
     </>
   );
 }

@@ -118,6 +118,7 @@ const COLUMNS: Column<Slice>[] = [
   {
     id: 'index',
     head: 'Slice',
+    tip: 'Which slice of the volume, from 0 on: each is 4 GiB',
     numeric: true,
     by: (slice) => slice.index,
     cell: (slice) => slice.index,

@@ -2,6 +2,7 @@ import { Button, TextInput } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconSearch } from '@tabler/icons-react';
 import { type ReactNode, useState } from 'react';
 import { arrange, type Order, pageOf } from '../text/rows';
+import { useTip } from './basic';
 
 /** Rows that are drawn at once: a thousand volumes stay as smooth as ten. */
 const ROWS_PER_PAGE = 50;
@@ -9,14 +10,16 @@ const ROWS_PER_PAGE = 50;
 export type Column<T extends object> = {
   id: string;
   head: string;
-  tip?: string;
   /** What it is sorted and searched by. */
   by: (row: T) => string | number;
   cell: (row: T) => ReactNode;
-  numeric?: boolean;
   /** Left out where there is little room. */
   spare?: boolean;
-};
+} & (
+  | { numeric?: false; tip?: string }
+  // What a number counts is always explained.
+  | { numeric: true; tip: string }
+);
 
 type Props<T extends object> = {
   label: string;
@@ -80,15 +83,11 @@ export function DataTable<T extends object>(props: Props<T>) {
                         sorted === 'up' ? 'ascending' : sorted === 'down' ? 'descending' : 'none'
                       }
                     >
-                      <button
-                        type="button"
-                        title={column.tip}
-                        onClick={() => setOrder({ id: column.id, down: sorted === 'up' })}
-                      >
-                        {column.head}
-                        {sorted === 'up' ? <IconArrowUp size={12} aria-hidden /> : null}
-                        {sorted === 'down' ? <IconArrowDown size={12} aria-hidden /> : null}
-                      </button>
+                      <Head
+                        column={column}
+                        sorted={sorted}
+                        onSort={() => setOrder({ id: column.id, down: sorted === 'up' })}
+                      />
                     </th>
                   );
                 })}
@@ -134,6 +133,27 @@ export function DataTable<T extends object>(props: Props<T>) {
           </Button>
         </div>
       ) : null}
+    </>
+  );
+}
+
+type HeadProps<T extends object> = {
+  column: Column<T>;
+  sorted: 'up' | 'down' | null;
+  onSort: () => void;
+};
+
+/** What a column is, and that it is sorted by. */
+function Head<T extends object>({ column, sorted, onSort }: HeadProps<T>) {
+  const { about, on, shown } = useTip<HTMLButtonElement>(column.tip);
+  return (
+    <>
+      <button ref={about} type="button" onClick={onSort} {...on}>
+        {column.head}
+        {sorted === 'up' ? <IconArrowUp size={12} aria-hidden /> : null}
+        {sorted === 'down' ? <IconArrowDown size={12} aria-hidden /> : null}
+      </button>
+      {shown}
     </>
   );
 }
