@@ -14,6 +14,7 @@ import { untold } from '../text/attention';
 import { present } from '../text/series';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
 import {
+  COMMAND_SPAN,
   healthSentence,
   isCalm,
   overProvisioning,
@@ -194,7 +195,7 @@ export function Took({ what, flow }: { what: 'read' | 'write'; flow: Flow | unde
     <Figure
       name={what === 'read' ? 'Read latency' : 'Write latency'}
       value={took ? latency(took.p50_us) : '–'}
-      tip={`How long a ${what} takes, from its arrival at a portal to its answer: the median of the last second, and what 99 of 100 took at most (p99).`}
+      tip={`How long a ${what} takes: the median of the last second, and what 99 of 100 took at most (p99). ${COMMAND_SPAN}`}
       note={took ? `median; p99 ${latency(took.p99_us)}` : `no ${what} in the last second`}
     />
   );

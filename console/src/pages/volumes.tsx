@@ -7,7 +7,7 @@ import { RoleButton } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, navigate, useTitle } from '../router';
 import { bytes, bytesPerSecond, count, latency, percent } from '../text/units';
-import { POLICIES, usedPerVolume } from '../text/words';
+import { COMMAND_SPAN, POLICIES, usedPerVolume } from '../text/words';
 
 const WORST_FIRST: Record<Health, number> = { unavailable: 0, degraded: 1, healthy: 2 };
 
@@ -108,7 +108,7 @@ const COLUMNS: Column<Row>[] = [
   {
     id: 'p99',
     head: 'p99',
-    tip: 'What 99 of 100 reads and writes took at most, from their arrival at a portal to their answer, over the last five seconds',
+    tip: `What 99 of 100 reads and writes took at most, over the last five seconds. ${COMMAND_SPAN}`,
     numeric: true,
     by: ({ traffic }) => traffic?.all.latency?.p99_us ?? -1,
     cell: ({ traffic }) => {

@@ -1,5 +1,6 @@
 import type { Flow, History, HistoryPoint } from '../api/types';
 import { bytes, bytesPerSecond, count, latency, percent } from './units';
+import { COMMAND_SPAN } from './words';
 
 /** What is drawn of a performance history: a table of charts, each with its lines, and which of them are drawn of what. */
 
@@ -68,7 +69,7 @@ function load(isDevice: boolean, percentile: Percentile): Kind[] {
     ? 'Beside reads and writes, flushes and discards.'
     : 'Others are UNMAP, VERIFY, SYNCHRONIZE CACHE and their kin.';
   const told = PERCENTILES.find(({ value }) => value === percentile);
-  const span = isDevice ? 'From its start until its end.' : 'From its arrival until its answer.';
+  const span = isDevice ? 'From its start until its end.' : COMMAND_SPAN;
   return [
     {
       title: 'IOPS',

@@ -42,7 +42,8 @@ test('counts and latencies change their unit where the next one reads better', (
   expect(count(950)).toBe('950');
   expect(count(999.7)).toBe('1\u00a0k');
   expect(count(12_345)).toBe('12.3\u00a0k');
-  expect(latency(0)).toBe('at once');
+  expect(latency(0)).toBe('< 1\u00a0µs');
+  expect(latency(21.6)).toBe('22\u00a0µs');
   expect(latency(87)).toBe('87\u00a0µs');
   expect(latency(1200)).toBe('1.2\u00a0ms');
   expect(latency(2_000_000)).toBe('2\u00a0s');

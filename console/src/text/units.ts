@@ -37,9 +37,9 @@ export function count(value: number): string {
   return `${short(value / 1e6)}${GAP}M`;
 }
 
-/** How long a command took; what was answered in the turn in which it came took nothing by the node's clock. */
+/** How long a command took. Nodes tell whole microseconds, to the nearest. */
 export function latency(us: number): string {
-  if (us < 0.5) return 'at once';
+  if (us < 0.5) return `< 1${GAP}µs`;
   if (us < 999.5) return `${Math.round(us)}${GAP}µs`;
   if (us < 999_500) return `${short(us / 1e3)}${GAP}ms`;
   return `${short(us / 1e6)}${GAP}s`;

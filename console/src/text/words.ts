@@ -130,6 +130,10 @@ export function deviceWas({ state }: Device): { word: string; tone: Tone; tip: s
   return { word: `was ${word}`, tone: 'calm', tip };
 }
 
+/** From when until when a command takes its time. */
+export const COMMAND_SPAN =
+  'From when its node had received all of it, data included, until its answer was handed to the network: what a host notices, but for the network between them.';
+
 /** What the latency of a device is. */
 export const LATENCY_TIP =
   'How long its operations took in the last minute: 99 of 100 no longer than this.';

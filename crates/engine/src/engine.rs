@@ -204,6 +204,19 @@ impl Engine {
         self.settle(out);
     }
 
+    /// Whether commands were answered since [`handle_flushed`](Self::handle_flushed) was last called: if not, the time need not be read
+    /// for it.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        self.portal.usage.has_answered()
+    }
+
+    /// What was to be sent has been handed to the sockets, as far as they took it: the commands that it answers took until now. To be
+    /// called when what the engine wanted was done, or they end when it is next called. It wants nothing done.
+    pub fn handle_flushed(&mut self, now: Instant) {
+        self.portal.handle_flushed(now);
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is next needed: a time that has passed, as long as something has come of
     /// initiators that was not looked at. A driver that sees to its sockets in between, and only once, serves all of them best.
     #[must_use]

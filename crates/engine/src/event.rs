@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{MetadataAnswer, MetadataRequest, MetadataToken};
 use holdfast_model::{DiskCompletion, DiskId, DiskRequest, Incarnation, NodeId, StoreId};
-use holdfast_stdx::Bytes;
+use holdfast_stdx::{Bytes, Instant};
 use holdfast_store::{DeviceOrder, DeviceRefused, OpenError};
 use holdfast_wire::Message;
 
@@ -102,6 +102,9 @@ pub enum PortalEvent {
         connection: ConnectionId,
         /// The bytes, in any pieces.
         bytes: Bytes,
+        /// When they were taken from the socket, by the clock that the engine is told: from then on a command takes its time.
+        /// Not later than now.
+        received: Instant,
     },
     /// The connection took bytes that it had been given.
     Sent {

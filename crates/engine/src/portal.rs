@@ -265,9 +265,13 @@ impl Portal {
                 self.target.note_origin(id, from);
                 connection
             }
-            PortalEvent::Received { connection, bytes } => {
-                self.target
-                    .handle_received(now, target::ConnectionId(connection.0), bytes, out);
+            PortalEvent::Received {
+                connection,
+                bytes,
+                received,
+            } => {
+                let id = target::ConnectionId(connection.0);
+                self.target.handle_received(now, id, (received, bytes), out);
                 connection
             }
             PortalEvent::Sent { connection, count } => {
@@ -359,24 +363,25 @@ impl Portal {
             Outcome::PortGroups(_) => unreachable!("the medium is not asked for groups"),
         };
         self.stalls.end(now, task.volume, task.session, left);
-        if left == Left::Served {
-            self.count(now, &task);
+        if left == Left::Served
+            && let Some(counted) = task.counted
+        {
+            if !self.usage.has_room() {
+                self.handle_flushed(now);
+            }
+            let whose = (task.volume, task.session);
+            self.usage.answered(whose, counted);
         }
         self.target.respond(now, id, response, &mut self.out);
     }
 
-    /// A command was done.
-    fn count(&mut self, now: Instant, task: &Task) {
-        let Some(counted) = task.counted else {
-            return;
-        };
+    /// What was answered is with the sockets: so long did it take.
+    pub(crate) fn handle_flushed(&mut self, now: Instant) {
         let sessions = &self.sessions;
-        let initiator = || {
-            let session = sessions.get(&task.session)?;
+        self.usage.flushed(now, |id| {
+            let session = sessions.get(&id)?;
             Some(session.nexus.initiator.clone())
-        };
-        let whose = (task.volume, task.session);
-        self.usage.end(now, whose, initiator, counted);
+        });
     }
 
     /// Cuts an operation into parts.
@@ -523,6 +528,7 @@ impl Portal {
             unit: number,
             volume_bytes: volume.unit.geometry().bytes(),
             arrived: request.since,
+            received: request.received,
             need,
             work: Work::Access,
             counted: None,
@@ -551,8 +557,10 @@ impl Portal {
             }
             Outcome::Medium(operation, continuation) => {
                 let initiator = &session.nexus.initiator;
-                self.stalls.begin(now, task.volume, task.session, initiator);
-                task.counted = Some(Counted::new(now, &operation));
+                let times = (now, task.received);
+                self.stalls
+                    .begin(times, task.volume, task.session, initiator);
+                task.counted = Some(Counted::new(task.received, &operation));
                 self.begin(now, volumes, id, task, (operation, continuation));
             }
             Outcome::Copy(list) => self.begin_copy(now, volumes, id, task, list),

@@ -5,8 +5,9 @@
 //! UNMAP, WRITE SAME, VERIFY, SYNCHRONIZE CACHE and their kin. An answer that is an error is no service.
 //! One that tells the host to come again (BUSY, NOT READY), or an abort, does not end the time either if
 //! the host does come again within [`RESUME_MAX`]: to the host it is one wait. After any other error
-//! nothing is waited for any more. A command waits from when all of its data is here until it is
-//! answered; what sits in sockets is not known.
+//! nothing is waited for any more. A command waits from when the last byte of it, or of its data, was taken from its socket until
+//! it is answered, as the histograms of [`usage`](crate::usage) have it, which add what is left of the driver's turn; what sits in
+//! sockets is not known.
 //!
 //! It refuses to know what time it is on the wall, and to keep what is over: that is the driver's.
 //!
@@ -217,11 +218,12 @@ impl Watch {
         }
     }
 
-    /// A command begins to wait. Returns a stall that was over before.
-    fn begin(&mut self, now: Instant, volume: VolumeId) -> Option<Stall> {
+    /// A command waits, since it was received. Returns a stall that was over before.
+    fn begin(&mut self, (now, received): (Instant, Instant), volume: VolumeId) -> Option<Stall> {
         let over = self.expire(now, volume);
         if self.waiting == 0 && self.refused.take().is_none() {
-            self.since = now;
+            // Up to when a command was last done nobody waited in vain.
+            self.since = self.since.max(received);
         }
         self.waiting += 1;
         over
@@ -300,10 +302,10 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// A session's command begins to wait.
+    /// A session's command, which was received not later than now, waits.
     pub(crate) fn begin(
         &mut self,
-        now: Instant,
+        (now, received): (Instant, Instant),
         volume: VolumeId,
         session: SessionId,
         initiator: &IscsiName,
@@ -311,11 +313,11 @@ impl Stalls {
         for key in [(volume, None), (volume, Some(session))] {
             let watch = self.watches.entry(key).or_insert_with(|| {
                 let initiator = key.1.is_some().then(|| initiator.clone());
-                Watch::new(now, initiator)
+                Watch::new(received, initiator)
             });
-            self.over.extend(watch.begin(now, volume));
+            self.over.extend(watch.begin((now, received), volume));
         }
-        self.look.get_or_insert(now + STALL_MIN);
+        self.look.get_or_insert(received + STALL_MIN);
     }
 
     /// A session's command waits no more.
@@ -424,6 +426,11 @@ mod tests {
         Instant::from_nanos(1_000_000_000 + milliseconds * 1_000_000)
     }
 
+    /// What is looked at as soon as it comes.
+    const fn just(at: Instant) -> (Instant, Instant) {
+        (at, at)
+    }
+
     fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }
@@ -461,8 +468,8 @@ mod tests {
     fn a_wait_of_less_is_no_stall_and_one_of_more_is_told_once_for_each() {
         let mut stalls = Stalls::default();
         for start in [0, 200] {
-            stalls.begin(at(start), VOLUME, ONE, &name());
-            stalls.begin(at(start + 50), VOLUME, ONE, &name());
+            stalls.begin(just(at(start)), VOLUME, ONE, &name());
+            stalls.begin(just(at(start + 50)), VOLUME, ONE, &name());
             look(&mut stalls, start, start + 99, StallCause::Media);
             stalls.end(at(start + 99), VOLUME, ONE, Left::Served);
             look(&mut stalls, start + 99, start + 150, StallCause::Media);
@@ -470,8 +477,8 @@ mod tests {
         }
         assert_eq!(stalls.take_over(), []);
         // Nothing waited before it.
-        stalls.begin(at(5000), VOLUME, ONE, &name());
-        stalls.begin(at(5070), VOLUME, ONE, &name());
+        stalls.begin(just(at(5000)), VOLUME, ONE, &name());
+        stalls.begin(just(at(5070)), VOLUME, ONE, &name());
         look(&mut stalls, 5000, 5400, StallCause::Media);
         assert_eq!(stalls.lasting(at(5400))[0].length, ms(400));
         stalls.end(at(5400), VOLUME, ONE, Left::Served);
@@ -491,12 +498,27 @@ mod tests {
     }
 
     #[test]
+    fn a_command_waits_from_when_it_was_received_and_not_while_others_were_served() {
+        let mut stalls = Stalls::default();
+        stalls.begin((at(150), at(0)), VOLUME, ONE, &name());
+        look(&mut stalls, 150, 160, StallCause::Media);
+        stalls.end(at(160), VOLUME, ONE, Left::Served);
+        let over = of_volume(&mut stalls);
+        assert_eq!((over[0].began, over[0].length), (at(0), ms(160)));
+        assert_eq!(over[0].cause, StallCause::Media);
+        stalls.begin((at(250), at(100)), VOLUME, ONE, &name());
+        stalls.end(at(300), VOLUME, ONE, Left::Served);
+        let over = of_volume(&mut stalls);
+        assert_eq!((over[0].began, over[0].length), (at(160), ms(140)));
+    }
+
+    #[test]
     fn one_session_can_be_stalled_while_the_volume_is_not() {
         let mut stalls = Stalls::default();
-        stalls.begin(at(0), VOLUME, ONE, &name());
+        stalls.begin(just(at(0)), VOLUME, ONE, &name());
         for step in 0..5 {
             let now = 60 * step;
-            stalls.begin(at(now), VOLUME, OTHER, &name());
+            stalls.begin(just(at(now)), VOLUME, OTHER, &name());
             look(&mut stalls, now, now + 60, StallCause::NodeLost);
             stalls.end(at(now + 60), VOLUME, OTHER, Left::Served);
         }
@@ -516,7 +538,7 @@ mod tests {
     fn a_host_that_is_told_to_come_again_waits_on() {
         let mut stalls = Stalls::default();
         for step in 0..20 {
-            stalls.begin(at(100 * step), VOLUME, ONE, &name());
+            stalls.begin(just(at(100 * step)), VOLUME, ONE, &name());
             look(
                 &mut stalls,
                 100 * step,
@@ -526,7 +548,7 @@ mod tests {
             stalls.end(at(100 * step + 20), VOLUME, ONE, Left::Refused);
         }
         assert_eq!(stalls.take_over(), []);
-        stalls.begin(at(2000), VOLUME, ONE, &name());
+        stalls.begin(just(at(2000)), VOLUME, ONE, &name());
         look(&mut stalls, 2000, 2010, StallCause::NodeLost);
         stalls.end(at(2010), VOLUME, ONE, Left::Served);
         let over = of_volume(&mut stalls);
@@ -538,7 +560,7 @@ mod tests {
     #[test]
     fn whoever_does_not_come_again_has_given_up() {
         let mut stalls = Stalls::default();
-        stalls.begin(at(0), VOLUME, ONE, &name());
+        stalls.begin(just(at(0)), VOLUME, ONE, &name());
         look(&mut stalls, 0, 3000, StallCause::Metadata);
         stalls.end(at(3000), VOLUME, ONE, Left::Refused);
         look(&mut stalls, 3000, 4100, StallCause::Metadata);
@@ -547,7 +569,7 @@ mod tests {
         assert_eq!((over[0].length, over[0].served), (ms(3000), false));
         assert_eq!(over[0].cause, StallCause::Metadata);
         // The next one is another one's wait.
-        stalls.begin(at(4200), VOLUME, ONE, &name());
+        stalls.begin(just(at(4200)), VOLUME, ONE, &name());
         stalls.end(at(4250), VOLUME, ONE, Left::Served);
         assert_eq!(stalls.take_over(), []);
         look(&mut stalls, 4250, 70_000, StallCause::Metadata);
@@ -557,15 +579,15 @@ mod tests {
     #[test]
     fn an_error_ends_the_wait_and_is_no_service() {
         let mut stalls = Stalls::default();
-        stalls.begin(at(0), VOLUME, ONE, &name());
-        stalls.begin(at(0), VOLUME, ONE, &name());
+        stalls.begin(just(at(0)), VOLUME, ONE, &name());
+        stalls.begin(just(at(0)), VOLUME, ONE, &name());
         look(&mut stalls, 0, 150, StallCause::Media);
         stalls.end(at(150), VOLUME, ONE, Left::Failed);
         assert_eq!(stalls.take_over(), [], "another one waits still");
         stalls.end(at(180), VOLUME, ONE, Left::Failed);
         let over = of_volume(&mut stalls);
         assert_eq!((over[0].length, over[0].served), (ms(180), false));
-        stalls.begin(at(190), VOLUME, ONE, &name());
+        stalls.begin(just(at(190)), VOLUME, ONE, &name());
         stalls.end(at(200), VOLUME, ONE, Left::Served);
         assert_eq!(stalls.take_over(), []);
     }
@@ -573,7 +595,7 @@ mod tests {
     #[test]
     fn a_session_that_ends_takes_its_wait_along() {
         let mut stalls = Stalls::default();
-        stalls.begin(at(0), VOLUME, ONE, &name());
+        stalls.begin(just(at(0)), VOLUME, ONE, &name());
         look(&mut stalls, 0, 500, StallCause::Standstill);
         stalls.end(at(500), VOLUME, ONE, Left::Refused);
         stalls.forget(at(510), ONE);
@@ -581,7 +603,7 @@ mod tests {
         assert_eq!(over.len(), 1);
         assert_eq!((over[0].length, over[0].served), (ms(500), false));
         // For the volume as a whole the host may come again with another session.
-        stalls.begin(at(900), VOLUME, OTHER, &name());
+        stalls.begin(just(at(900)), VOLUME, OTHER, &name());
         stalls.end(at(910), VOLUME, OTHER, Left::Served);
         let over = of_volume(&mut stalls);
         assert_eq!(over[0].length, ms(910));
@@ -610,10 +632,10 @@ mod tests {
         let mut stalls = Stalls::default();
         for number in 0..100 {
             let volume = VolumeId(number);
-            stalls.begin(at(0), volume, ONE, &name());
+            stalls.begin(just(at(0)), volume, ONE, &name());
             stalls.end(at(1), volume, ONE, Left::Served);
         }
-        stalls.begin(at(70_000), VOLUME, ONE, &name());
+        stalls.begin(just(at(70_000)), VOLUME, ONE, &name());
         stalls.looked(at(70_100), &[]);
         assert_eq!(stalls.watches.len(), 2);
     }

@@ -1,12 +1,13 @@
 //! What hosts do at the portal here, and how long they wait for it: counts of each volume and each session, which whoever keeps
 //! history takes from time to time.
 //!
-//! A command is counted when it is answered without an error, from when all of it is here: what sits in sockets, and what a host
-//! has not sent, is not known.
+//! A command is counted when it is answered without an error. It took from when the last byte of it, or of its data, was taken from its
+//! socket until the driver has handed the answer over: what sits in sockets, what a host has not sent, and answers that it does not
+//! read, are not known (docs/decisions/0060-a-command-takes-from-socket-to-socket.md).
 //!
 //! Invariants:
 //! - a command costs two look-ups in small maps, and no allocation but for the first of a session;
-//! - what is taken is counted once.
+//! - what was answered is counted with its session, and once.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,7 +18,7 @@ use holdfast_iscsi::IscsiName;
 use holdfast_iscsi::target::SessionId;
 use holdfast_model::VolumeId;
 use holdfast_scsi::MediumOperation;
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 
 /// What a command does, as far as that is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +32,14 @@ pub(crate) enum Deed {
 /// A command under way, as it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    begun: Instant,
+    received: Instant,
     deed: Deed,
     bytes: u64,
 }
 
 impl Counted {
-    /// A command that does this on the medium, and begins now.
-    pub(crate) fn new(now: Instant, operation: &MediumOperation) -> Self {
+    /// A command that does this on the medium, all of which had come then.
+    pub(crate) fn new(received: Instant, operation: &MediumOperation) -> Self {
         let all = |data: &Vec<holdfast_stdx::Bytes>| data.iter().map(|it| it.len() as u64).sum();
         let (deed, bytes) = match operation {
             MediumOperation::Read { range, .. } => (Deed::Read, range.length),
@@ -53,7 +54,7 @@ impl Counted {
             | MediumOperation::BlockStatus { .. } => (Deed::Other, 0),
         };
         Self {
-            begun: now,
+            received,
             deed,
             bytes,
         }
@@ -85,25 +86,61 @@ struct Account {
     is_used: bool,
 }
 
+/// Whose a command is.
+type Whose = (VolumeId, SessionId);
+
+/// Commands that end together at most: many more than a turn of a driver answers. Where one does not say that it has handed over,
+/// they end with this many.
+const ANSWERED_MAX: usize = 4096;
+
 /// All volumes and sessions that are used here.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     accounts: BTreeMap<(VolumeId, Option<SessionId>), Account>,
+    /// Commands whose answers are on their way to the sockets.
+    answered: Vec<(Whose, Counted)>,
     /// Of sessions that are over.
     last: Vec<Use>,
 }
 
 impl Usage {
-    /// A session's command is answered.
-    pub(crate) fn end(
+    /// A session's command is answered. It ends when the answer is [handed over](Self::flushed).
+    pub(crate) fn answered(&mut self, whose: Whose, counted: Counted) {
+        self.answered.push((whose, counted));
+    }
+
+    /// Whether the answers of any were not handed over yet.
+    pub(crate) const fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
+    /// More could be kept of those.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.answered.len() < ANSWERED_MAX
+    }
+
+    /// All answers have been handed over; `initiator` says whose a session is.
+    pub(crate) fn flushed(
         &mut self,
         now: Instant,
-        (volume, session): (VolumeId, SessionId),
+        initiator: impl Fn(SessionId) -> Option<IscsiName>,
+    ) {
+        // The room for them is used again.
+        let mut answered = core::mem::take(&mut self.answered);
+        for (whose, counted) in answered.drain(..) {
+            self.end(now, whose, || initiator(whose.1), counted);
+        }
+        self.answered = answered;
+    }
+
+    fn end(
+        &mut self,
+        now: Instant,
+        (volume, session): Whose,
         initiator: impl Fn() -> Option<IscsiName>,
         counted: Counted,
     ) {
-        let waited = now.since(counted.begun).as_micros();
-        let waited = u64::try_from(waited).unwrap_or(u64::MAX);
+        let waited = microseconds(now.since(counted.received));
         for key in [(volume, None), (volume, Some(session))] {
             let account = self.accounts.entry(key).or_insert_with(|| Account {
                 initiator: key.1.and_then(|_| initiator()),
@@ -139,6 +176,12 @@ impl Usage {
         });
         uses
     }
+}
+
+/// To the nearest: cut off, half of one would be lacking in each, which is much of 20 us.
+fn microseconds(length: Duration) -> u64 {
+    let nearest = (length.as_nanos() + 500) / 1000;
+    u64::try_from(nearest).unwrap_or(u64::MAX)
 }
 
 impl Account {
@@ -178,8 +221,11 @@ mod tests {
             force_unit_access: false,
         };
         let counted = Counted::new(START, &operation);
+        usage.answered((VOLUME, SessionId(session)), counted);
+        assert!(usage.has_answered());
         let now = START + Duration::from_micros(microseconds);
-        usage.end(now, (VOLUME, SessionId(session)), || Some(name()), counted);
+        usage.flushed(now, |_| Some(name()));
+        assert!(!usage.has_answered());
     }
 
     #[test]

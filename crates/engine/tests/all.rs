@@ -8,6 +8,7 @@ mod copying;
 mod fetches;
 mod former;
 mod held;
+mod latency;
 mod orders;
 mod port_groups;
 mod proposals;

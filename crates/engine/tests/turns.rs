@@ -78,6 +78,7 @@ fn turns_are_asked_for_until_all_is_answered() {
     let received = PortalEvent::Received {
         connection: host.connection,
         bytes: sent(&mut host.out),
+        received: bench.now,
     };
     bench
         .engine
@@ -120,7 +121,11 @@ fn nothing_is_wanted_of_a_connection_that_was_closed_in_the_turn_that_served_it(
         let taken = host.initiator.submit(tag, ready, &mut host.out);
         taken.expect("its session goes on");
         for (connection, bytes) in [(old, sent(&mut host.out)), (new, sent(&mut sends))] {
-            let received = PortalEvent::Received { connection, bytes };
+            let received = PortalEvent::Received {
+                connection,
+                bytes,
+                received: bench.now,
+            };
             bench
                 .engine
                 .handle(bench.now, Event::Portal(received), &mut out);

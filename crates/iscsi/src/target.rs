@@ -16,6 +16,7 @@
 //! - what has come of a connection is looked at in its order, when it is the connection's turn.
 
 mod answer;
+mod arrivals;
 mod authentication;
 mod budget;
 mod command;
@@ -162,18 +163,20 @@ impl Target {
     }
 
     /// Bytes arrived. Those of a connection that the machine has closed are ignored; others are looked at when it is the
-    /// connection's turn, see [`handle_turn`](Self::handle_turn).
+    /// connection's turn, see [`handle_turn`](Self::handle_turn). They were taken from the socket at `received`, which is not later
+    /// than now: [`Command::received`] is such a time.
     pub fn handle_received(
         &mut self,
         now: Instant,
         connection: ConnectionId,
-        bytes: Bytes,
+        (received, bytes): (Instant, Bytes),
         out: &mut TargetOutput,
     ) {
         let Some(place) = self.connections.get_mut(&connection) else {
             return;
         };
         place.note_heard(now);
+        place.arrivals.push(received.min(now), bytes.len());
         place.reader.push(bytes);
         self.list(connection);
         self.note_input(now, connection, out);

@@ -378,7 +378,9 @@ fn a_command_that_waits_for_its_data_is_aborted_without_the_layer_above() {
     // The command arrives, its R2T does not.
     while let Some(chunk) = world.hosts[host].to_target.pop_front() {
         let connection = world.hosts[host].connection;
-        world.with_target(|target, now, out| target.handle_received(now, connection, chunk, out));
+        world.with_target(|target, now, out| {
+            target.handle_received(now, connection, (now, chunk), out)
+        });
     }
     world
         .with_host(host, |initiator, _, out| initiator.abort(tag, out))
@@ -769,7 +771,9 @@ fn a_host_that_does_not_read_holds_bounded_output_and_starves_nobody() {
         let Some(chunk) = world.hosts[slow].to_target.pop_front() else {
             break;
         };
-        world.with_target(|target, now, out| target.handle_received(now, connection, chunk, out));
+        world.with_target(|target, now, out| {
+            target.handle_received(now, connection, (now, chunk), out)
+        });
     }
     assert!(
         world.delivered <= 8,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use holdfast_engine::{Event, PeerCommand, PortalCommand};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
+use holdfast_stdx::Instant;
 use holdfast_tls::PeerTls;
 use tokio::time::timeout;
 
@@ -30,6 +31,8 @@ pub struct NetworkConfig {
     pub portals: Vec<Listener>,
     /// Connections of initiators at most, at all portals; the next is closed at once.
     pub connections_max: usize,
+    /// The clock that the engine is told, for when something came.
+    pub clock: fn() -> Instant,
 }
 
 /// All sockets of a node. It lives on one thread, in a `tokio` runtime for local tasks.
@@ -50,7 +53,7 @@ impl Network {
             node: config.node,
             listeners: Some((config.peers, config.portals)),
             peers: Peers::new(config.node, config.tls),
-            portal: Portal::new(config.connections_max),
+            portal: Portal::new(config.connections_max, config.clock),
         }
     }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
-use holdfast_stdx::{BufMut, Bytes, BytesMut};
+use holdfast_stdx::{BufMut, Bytes, BytesMut, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -45,6 +45,7 @@ enum Item {
     Received {
         connection: ConnectionId,
         bytes: Bytes,
+        received: Instant,
     },
     /// Bytes went.
     Sent {
@@ -65,6 +66,7 @@ struct Shared {
     buffer: RefCell<BytesMut>,
     /// How much each reads at once.
     read_bytes: Cell<usize>,
+    clock: fn() -> Instant,
 }
 
 /// All connections of initiators.
@@ -100,6 +102,7 @@ struct Connection {
 /// What is held of a connection, and since which turn.
 struct Held {
     bytes: Bytes,
+    received: Instant,
     since: u64,
 }
 
@@ -119,12 +122,13 @@ impl Gate {
 }
 
 impl Portal {
-    pub(crate) fn new(connections_max: usize) -> Self {
+    pub(crate) fn new(connections_max: usize, clock: fn() -> Instant) -> Self {
         Self {
             shared: Rc::new(Shared {
                 inbox: Inbox::new(PORTAL_TURN_BYTES_MAX),
                 buffer: RefCell::default(),
                 read_bytes: Cell::new(PORTAL_READ_BYTES),
+                clock,
             }),
             places: Places::new(connections_max),
             acceptors: Vec::new(),
@@ -232,7 +236,11 @@ impl Portal {
                     tracing::warn!("{cause}{news}");
                 }
             }
-            Item::Received { connection, bytes } => self.received(connection, bytes),
+            Item::Received {
+                connection,
+                bytes,
+                received,
+            } => self.received(connection, bytes, received),
             Item::Sent { connection, count } => {
                 if self.connections.contains_key(&connection) {
                     self.events
@@ -304,7 +312,7 @@ impl Portal {
         self.shared.read_bytes.set(share);
     }
 
-    fn received(&mut self, connection: ConnectionId, bytes: Bytes) {
+    fn received(&mut self, connection: ConnectionId, bytes: Bytes, received: Instant) {
         let Some(state) = self.connections.get_mut(&connection) else {
             return;
         };
@@ -313,10 +321,18 @@ impl Portal {
             self.turns += 1;
             self.held_bytes += bytes.len();
             let since = self.turns;
-            state.held = Some(Held { bytes, since });
+            state.held = Some(Held {
+                bytes,
+                received,
+                since,
+            });
             self.bound_held();
         } else if state.closing.is_none() {
-            let event = PortalEvent::Received { connection, bytes };
+            let event = PortalEvent::Received {
+                connection,
+                bytes,
+                received,
+            };
             self.events.push_back(event);
         }
     }
@@ -339,9 +355,9 @@ impl Portal {
         };
         state.gate.paused.set(false);
         state.gate.opened.notify_one();
-        if let Some(Held { bytes, .. }) = state.held.take() {
-            self.held_bytes -= bytes.len();
-            self.received(connection, bytes);
+        if let Some(held) = state.held.take() {
+            self.held_bytes -= held.bytes.len();
+            self.received(connection, held.bytes, held.received);
         }
     }
 
@@ -411,7 +427,7 @@ struct Reader {
 impl Reader {
     /// Hands on what comes, one piece a turn, until the end.
     async fn receive(&self) -> io::Result<()> {
-        let Shared { inbox, .. } = &*self.shared;
+        let Shared { inbox, clock, .. } = &*self.shared;
         loop {
             self.stream.readable().await?;
             self.gate.passed().await;
@@ -426,7 +442,12 @@ impl Reader {
                 return Ok(());
             }
             let (connection, length) = (self.connection, bytes.len());
-            inbox.push(Item::Received { connection, bytes }, length);
+            let item = Item::Received {
+                connection,
+                bytes,
+                received: clock(),
+            };
+            inbox.push(item, length);
             inbox.turn().await;
         }
     }

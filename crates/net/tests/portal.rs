@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::support::{TestNode, TestOptions, run, within};
+use crate::support::{CLOCK, TestNode, TestOptions, run, within};
 use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
 use holdfast_stdx::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,8 +27,12 @@ async fn received(node: &mut TestNode, from: ConnectionId, count: usize) -> (Vec
     let (mut all, mut largest) = (Vec::new(), 0);
     while all.len() < count {
         match node.next_portal().await {
-            PortalEvent::Received { connection, bytes } => {
-                assert_eq!(connection, from);
+            PortalEvent::Received {
+                connection,
+                bytes,
+                received,
+            } => {
+                assert_eq!((connection, received), (from, CLOCK));
                 assert!(!bytes.is_empty());
                 largest = largest.max(bytes.len());
                 all.extend_from_slice(&bytes);

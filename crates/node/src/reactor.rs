@@ -3,7 +3,7 @@
 //! Invariants:
 //! - the engine hears of everything in the order in which its source told it, with a time that was
 //!   read after the input had been taken;
-//! - what the events of one turn cause is sent together at the turn's end;
+//! - what the events of one turn cause is sent together at the turn's end, and then the commands end that it answers;
 //! - of what has come of initiators the engine looks at a part in each turn, and all sockets were looked at before;
 //! - nothing in the loop waits but the one place that waits for everything.
 
@@ -131,6 +131,10 @@ impl Reactor {
                 return ended;
             }
             // What is sent leaves now, and requests begin, and not only when everything has had its turn.
+            self.network.flush();
+            if self.engine.has_answered() {
+                self.engine.handle_flushed(clock::now());
+            }
             self.network.take_events(&mut batch.events);
             self.disks.poll(&mut batch.completions);
             if !batch.is_empty() && !std::mem::replace(&mut has_told, true) {

@@ -127,6 +127,7 @@ fn run_logged<A: Api>(
         tls: security.as_ref().map(Security::between_peers),
         portals: vec![portal],
         connections_max: portal_limits.connections_max,
+        clock: clock::now,
     });
     let runtime = Builder::new_current_thread()
         .enable_all()

@@ -4,5 +4,6 @@
 mod daemon;
 mod etcd;
 mod etcd_members;
+mod latency;
 mod monitoring;
 mod support;

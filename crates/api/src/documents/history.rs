@@ -78,9 +78,9 @@ pub struct Flow {
     pub latency: Option<Latency>,
 }
 
-/// How long commands took, in microseconds, from when all of one was there until it was answered. A node's clock stands while it does what
-/// has come: what is answered from memory in the same turn took 0. The mean is exact; percentiles are never too little, and an eighth
-/// too much at most, but for what took more than 67 s.
+/// How long commands took, in microseconds, each to the nearest: from when the node had read the last byte of one, or of its data, from the
+/// connection until it handed the answer to that. The network is not in it, nor what a host does itself. The mean is exact; percentiles
+/// are never too little, and an eighth too much at most, but for what took more than 67 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
     /// The mean.

@@ -298,6 +298,8 @@ impl Portal {
             self.abort(now, task);
         }
         self.stalls.forget(now, id);
+        // While it is known whose it was.
+        self.handle_flushed(now);
         self.usage.forget(id);
         let session = self.sessions.get_mut(&id);
         session.expect("what closes was open").closed = true;

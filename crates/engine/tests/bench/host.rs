@@ -111,7 +111,12 @@ impl Host {
                 is_idle = false;
                 if let InitiatorCommand::Send(parts) = command {
                     let bytes = Bytes::from(parts.concat());
-                    bench.at_portal(PortalEvent::Received { connection, bytes });
+                    let received = bench.now;
+                    bench.at_portal(PortalEvent::Received {
+                        connection,
+                        bytes,
+                        received,
+                    });
                 }
             }
             for command in std::mem::take(&mut bench.portal) {

@@ -434,6 +434,7 @@ impl Bench {
         loop {
             let commands: Vec<Command> = self.out.drain().collect();
             if commands.is_empty() {
+                self.engine.handle_flushed(self.now);
                 return;
             }
             for command in commands {

@@ -163,7 +163,7 @@ impl World {
             if self.target.wants_input(id)
                 && let Some(bytes) = self.next_piece(id)
             {
-                self.with(|target, now, out| target.handle_received(now, id, bytes, out));
+                self.with(|target, now, out| target.handle_received(now, id, (now, bytes), out));
                 return true;
             }
             if self.does(manners::SEND)

@@ -145,8 +145,8 @@ fn percentiles(latency: Option<Latency>) -> [String; 2] {
 /// How long a command took, as people read it.
 pub(super) fn length(microseconds: u64) -> String {
     match microseconds {
-        // In the turn in which it came, as a node's clock stands in one: from memory.
-        0 => "at once".to_owned(),
+        // Nodes tell whole ones, to the nearest.
+        0 => "< 1 us".to_owned(),
         1..1000 => format!("{microseconds} us"),
         1000..1_000_000 => format!("{:.1} ms", microseconds as f64 / 1e3),
         _ => format!("{:.1} s", microseconds as f64 / 1e6),
@@ -197,7 +197,7 @@ mod tests {
             ]
         );
         assert_eq!(length(2_000_000), "2.0 s");
-        assert_eq!(length(0), "at once");
+        assert_eq!(length(0), "< 1 us");
         assert_eq!(
             super::text(&History::default()),
             "nothing was measured in this time\n"

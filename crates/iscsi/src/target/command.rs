@@ -50,10 +50,10 @@ struct Room {
 }
 
 impl Session {
-    /// Takes a command; its data may be still to come.
+    /// Takes a command, which is looked at now and was received before; its data may be still to come.
     pub(super) fn handle_command(
         &mut self,
-        now: Instant,
+        (now, received): (Instant, Instant),
         command: &ScsiCommand,
         data: Payload,
         shared: &Shared,
@@ -68,7 +68,7 @@ impl Session {
             return Some(RejectReason::TooManyImmediate);
         }
         let collection = self.begin_collection(command, data, shared);
-        self.insert(Task::new(command, now, collection));
+        self.insert(Task::new(command, (now, received), collection));
         self.finish_collection(command.task_tag);
         None
     }
@@ -309,6 +309,7 @@ impl Session {
             data_out: data.into_parts(),
             expected_out: task.expected_out(),
             expected_in: task.expected_in().min(expected_in_max),
+            received: task.received,
             since,
         }));
     }

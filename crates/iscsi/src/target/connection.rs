@@ -16,6 +16,7 @@ use crate::pdu::{
     TaskManagementRequest, frame,
 };
 use crate::serial::SerialNumber;
+use crate::target::arrivals::Arrivals;
 use crate::target::life::Life;
 use crate::target::login::Login;
 use crate::target::logout::LoggingOut;
@@ -30,6 +31,9 @@ use crate::{IscsiName, Nexus};
 pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) reader: PduReader,
+    pub(super) arrivals: Arrivals,
+    /// When the last byte of the request came that is looked at.
+    received: Instant,
     pub(super) phase: Phase,
     /// When the initiator last gave a sign of life.
     pub(super) last_heard: Instant,
@@ -163,6 +167,8 @@ impl Connection {
                 next_tag: 0,
             },
             reader: PduReader::new(Framing::LOGIN),
+            arrivals: Arrivals::default(),
+            received: now,
             phase: Phase::Login(Box::default()),
             last_heard: now,
             pinged: None,
@@ -314,10 +320,15 @@ impl Connection {
             && let Some(held) = session.window.take_held()
         {
             let header = held.request.encode();
+            self.received = held.received;
             return Next::Request(header, held.request, held.data);
         }
         let pdu = match self.reader.next_pdu() {
-            Ok(Some(pdu)) => pdu,
+            Ok(Some(pdu)) => {
+                let received = self.arrivals.take(self.reader.buffered());
+                self.received = received.expect("a request has bytes that came");
+                pdu
+            }
             Ok(None) => return Next::Flow(Flow::Wait),
             Err(FrameError::DataDigest(header)) => {
                 return Next::Flow(self.lose_data(&header, shared, out));
@@ -356,6 +367,7 @@ impl Connection {
                     Held {
                         request,
                         data: pdu.data,
+                        received: self.received,
                     },
                 );
                 let flow = if kept {
@@ -399,7 +411,7 @@ impl Connection {
         else {
             return Flow::Close(CloseReason::DigestError);
         };
-        session.lose_data_out(&pdu, header.data_length());
+        session.lose_data_out(&pdu, header.data_length(), self.received);
         self.pump(shared, out);
         Flow::Continue
     }
@@ -444,12 +456,13 @@ impl Connection {
                 Some(RejectReason::CommandNotSupported)
             }
             Request::Command(command) => {
-                let refused = session.handle_command(now, &command, data, shared);
+                let times = (now, self.received);
+                let refused = session.handle_command(times, &command, data, shared);
                 self.pump(shared, out);
                 refused
             }
             Request::DataOut(pdu) => {
-                if let Some(asked) = session.handle_data_out(&pdu, data) {
+                if let Some(asked) = session.handle_data_out(&pdu, data, self.received) {
                     self.life.note(asked);
                 }
                 self.pump(shared, out);

@@ -15,15 +15,20 @@ use crate::target::task::{Collection, TaskState};
 
 impl Session {
     /// If it answers an R2T, returns a moment not later than the sending of that.
-    pub(super) fn handle_data_out(&mut self, pdu: &DataOut, data: Payload) -> Option<Instant> {
+    pub(super) fn handle_data_out(
+        &mut self,
+        pdu: &DataOut,
+        data: Payload,
+        received: Instant,
+    ) -> Option<Instant> {
         let length = data.len();
-        self.take_data_out(pdu, Some(data), length)
+        self.take_data_out(pdu, Some(data), length, received)
     }
 
     /// A PDU came whose data, of `length` bytes, cannot be used: nothing of it counts but that no
     /// more is to come where it says so.
-    pub(super) fn lose_data_out(&mut self, pdu: &DataOut, length: usize) {
-        self.take_data_out(pdu, None, length);
+    pub(super) fn lose_data_out(&mut self, pdu: &DataOut, length: usize, received: Instant) {
+        self.take_data_out(pdu, None, length, received);
     }
 
     fn take_data_out(
@@ -31,6 +36,7 @@ impl Session {
         pdu: &DataOut,
         data: Option<Payload>,
         length: usize,
+        received: Instant,
     ) -> Option<Instant> {
         let unsolicited_max = self.parameters.unsolicited_max();
         // Of a task that was aborted, or answered before its data came: thrown away
@@ -41,6 +47,7 @@ impl Session {
         let TaskState::Collecting(collection) = &mut task.state else {
             return None;
         };
+        task.received = received;
         let was_asked_for =
             collection.bursts.front().map(|burst| burst.tag) == Some(pdu.transfer_tag);
         let data = data.unwrap_or_else(|| {

@@ -338,6 +338,8 @@ impl Session {
         let held = Held {
             request: nothing,
             data: Payload::new(),
+            // It has not come, and nobody waits for it.
+            received: Instant::ZERO,
         };
         self.window.skip(request.referenced_number, held)
     }

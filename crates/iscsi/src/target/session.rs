@@ -97,6 +97,8 @@ pub(super) struct Window {
 pub(super) struct Held {
     pub(super) request: Request,
     pub(super) data: Payload,
+    /// When the last byte of it came.
+    pub(super) received: Instant,
 }
 
 /// What the window says of a numbered request.

@@ -26,6 +26,8 @@ pub(super) struct Task {
     /// Bytes that the initiator expects to move.
     pub(super) expected: u32,
     pub(super) arrived: Instant,
+    /// When the last byte of it, or of its data, came from the socket.
+    pub(super) received: Instant,
     /// It may leave something behind.
     leaves_traces: bool,
     /// Bytes reserved in the budgets.
@@ -91,7 +93,11 @@ pub(super) struct Answer {
 }
 
 impl Task {
-    pub(super) fn new(command: &ScsiCommand, arrived: Instant, collection: Collection) -> Self {
+    pub(super) fn new(
+        command: &ScsiCommand,
+        (arrived, received): (Instant, Instant),
+        collection: Collection,
+    ) -> Self {
         Self {
             tag: command.task_tag,
             lun: command.lun,
@@ -102,6 +108,7 @@ impl Task {
             write: command.flags.write,
             expected: command.expected_length,
             arrived,
+            received,
             leaves_traces: leaves_traces(&command.cdb),
             reserved: 0,
             pdus: 0,

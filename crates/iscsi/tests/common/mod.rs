@@ -176,7 +176,9 @@ impl World {
     }
 
     pub fn send_raw(&mut self, connection: ConnectionId, bytes: Bytes) {
-        self.with_target(|target, now, out| target.handle_received(now, connection, bytes, out));
+        self.with_target(|target, now, out| {
+            target.handle_received(now, connection, (now, bytes), out)
+        });
     }
 
     pub fn connect(&mut self, config: InitiatorConfig) -> usize {
@@ -436,7 +438,9 @@ impl World {
         let Some(chunk) = self.cut(|host| &mut host.to_target, host) else {
             return false;
         };
-        self.with_target(|target, now, out| target.handle_received(now, connection, chunk, out));
+        self.with_target(|target, now, out| {
+            target.handle_received(now, connection, (now, chunk), out)
+        });
         true
     }
 

@@ -93,6 +93,9 @@ impl Default for TestOptions {
     }
 }
 
+/// A clock that stands still.
+pub(crate) const CLOCK: Instant = Instant::from_nanos(1_000_000_000);
+
 pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -111,6 +114,7 @@ impl TestNode {
             portals: vec![portal],
             tls,
             connections_max: options.connections_max,
+            clock: || CLOCK,
         });
         Self {
             network,

@@ -15,17 +15,22 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Total;
 
-/// Bounds of lengths, in microseconds: powers of four from 64 us to 4 s. Each is the end of a step of [`Latencies`], so that what is
-/// told is exact.
-const BOUNDS: [u64; 9] = {
-    let mut bounds = [64; 9];
-    let mut place = 1;
-    while place < bounds.len() {
-        bounds[place] = bounds[place - 1] * 4;
-        place += 1;
-    }
-    bounds
-};
+/// Bounds of lengths, in microseconds: powers of two from 16 to 256 us, for reads from memory and from flash, and powers of four up to
+/// 4 s. Each is the end of a step of [`Latencies`], so that what is told is exact.
+const BOUNDS: [u64; 12] = [
+    16,
+    32,
+    64,
+    128,
+    256,
+    1 << 10,
+    1 << 12,
+    1 << 14,
+    1 << 16,
+    1 << 18,
+    1 << 20,
+    1 << 22,
+];
 
 /// How long something took, as a histogram.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +145,8 @@ impl Traffic {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register_with_unit(
             "command_duration",
-            "How long commands of hosts took that read, wrote, or did something else on a volume at this portal",
+            "How long commands of hosts took that read, wrote, or did something else on a volume at this portal: from when the last byte of \
+             one, or of its data, was read from the connection until its answer was handed to that",
             Unit::Seconds,
             self.volumes.lengths.clone(),
         );
@@ -234,6 +240,7 @@ mod tests {
             "holdfast_command_data_bytes_total{volume=\"v7\",kind=\"write\"} 4096",
             "holdfast_command_duration_seconds_count{volume=\"v7\",kind=\"read\"} 10",
             "holdfast_command_duration_seconds_sum{volume=\"v7\",kind=\"read\"} 18.002278",
+            "holdfast_command_duration_seconds_bucket{le=\"0.000016\",volume=\"v7\",kind=\"read\"} 2",
             "holdfast_command_duration_seconds_bucket{le=\"0.001024\",volume=\"v7\",kind=\"read\"} 8",
             "holdfast_command_duration_seconds_bucket{le=\"4.194304\",volume=\"v7\",kind=\"read\"} 8",
             "holdfast_command_duration_seconds_bucket{le=\"+Inf\",volume=\"v7\",kind=\"read\"} 10",

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, LocalReport, LocalStalls, LocalSupport, LogChange,
-    LogLevels, NodeList, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, LocalReport, LocalStalls, LocalSupport, LocalTraffic,
+    LogChange, LogLevels, NodeList, StallList, StallQuery, Status, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{
     Api, ApiClient, Conditional, Keyed, Precondition, Problem, ProblemKind, Upkeep as _,
@@ -186,6 +186,18 @@ impl Bench {
         let url = format!("http://{}", config.api.listen).parse().unwrap();
         let client = ApiClient::new(vec![url], None);
         self.runtime.block_on(client.local()).ok()
+    }
+
+    /// What a host does.
+    pub(crate) fn wait_on<T>(&self, host: impl Future<Output = T>) -> T {
+        self.runtime.block_on(host)
+    }
+
+    /// What hosts did at the node's portal in the last seconds.
+    pub(crate) fn traffic(&self, config: &NodeConfig) -> Option<LocalTraffic> {
+        let url = format!("http://{}", config.api.listen).parse().unwrap();
+        let client = ApiClient::new(vec![url], None);
+        self.runtime.block_on(client.local_traffic()).ok()
     }
 
     /// Waits until the node's portal serves so many volumes whole.

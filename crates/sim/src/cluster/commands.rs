@@ -2,7 +2,7 @@
 
 use holdfast_engine::{Command, Notice, OpenFailure, PeerCommand};
 use holdfast_model::{DiskId, NodeId};
-use holdfast_stdx::Duration;
+use holdfast_stdx::{Duration, Instant};
 
 use super::node::{Misplaced, ProcessId};
 use super::{Cluster, Happening, SeenStall, summary};
@@ -67,7 +67,17 @@ impl Cluster {
                 Command::Stopped => self.stopped(process),
             }
         }
+        // It takes no time to do all of that.
+        let now = self.shown(process.node);
+        if let Some(running) = self.running(process) {
+            running.engine.handle_flushed(now);
+        }
         Ok(())
+    }
+
+    /// What a node's clock shows.
+    pub(super) fn shown(&self, node: NodeId) -> Instant {
+        self.nodes[&node].clock.shows(self.now)
     }
 
     /// The daemon ends, and its node has to be looked after.

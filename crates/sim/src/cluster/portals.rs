@@ -233,7 +233,12 @@ impl Cluster {
             match item {
                 Item::Bytes(_) if state.closing => {}
                 Item::Bytes(bytes) => {
-                    let event = PortalEvent::Received { connection, bytes };
+                    let received = self.shown(process.node);
+                    let event = PortalEvent::Received {
+                        connection,
+                        bytes,
+                        received,
+                    };
                     self.tell(process, Event::Portal(event))?;
                 }
                 Item::End => {

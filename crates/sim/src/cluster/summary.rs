@@ -53,7 +53,9 @@ fn peer_event(event: &PeerEvent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn portal_event(event: &PortalEvent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match event {
         PortalEvent::Connected { connection, from } => write!(f, "c{} from {from}", connection.0),
-        PortalEvent::Received { connection, bytes } => {
+        PortalEvent::Received {
+            connection, bytes, ..
+        } => {
             write!(f, "c{} {} bytes", connection.0, bytes.len())
         }
         PortalEvent::Sent { connection, count } => write!(f, "c{} sent {count}", connection.0),
