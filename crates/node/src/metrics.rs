@@ -2,67 +2,48 @@
 //!
 //! A metric is counted where it happens, or taken from the node's report when it is asked for; a new one
 //! is a field here, registered once. Units are bytes and seconds. Labels have few values: a volume is
-//! called as logs call it. Initiators say themselves how they are called: the first few to stall are told apart, the
-//! others are counted together.
+//! called as logs call it.
 //!
 //! Invariants:
 //! - whoever counts never waits: counters are atomic, or belong to the services' thread;
 //! - however many names hosts or peers make up, labels have a bounded number of values.
 
+mod devices;
 mod labels;
 mod links;
 mod members;
 pub mod reference;
+mod stalls;
 mod traffic;
 mod vitals;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalStall, StallCause};
-use holdfast_model::VolumeId;
+use holdfast_api::documents::{LocalMetadata, LocalReport};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use labels::{
-    Cause, ConditionLabel, DeviceLabel, DeviceStateLabel, Initiator, MemberLabel, ReasonLabel,
-    Volume,
-};
+use devices::Devices;
+use labels::{ConditionLabel, MemberLabel, ReasonLabel};
 use links::Links;
+pub(crate) use stalls::Stalls;
 pub(crate) use traffic::Traffic;
 use vitals::Vital;
-
-/// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
-/// death of a node may cost, 3 is a write's lifetime, 30 how long commands are held.
-const STALL_BOUNDS: [f64; 9] = [0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 10.0, 30.0];
-
-/// Initiators of volumes that are told apart, at most.
-const INITIATORS_MAX: usize = 256;
-/// What the others are called, and those of volumes that have no more room among them: no name of an initiator (RFC 3722).
-const OTHERS: &str = "(others)";
 
 type Total = Counter<u64, AtomicU64>;
 type Seconds = Counter<f64, AtomicU64>;
 type Level = Gauge<i64, AtomicI64>;
-type StallHistogram = Family<Cause, Histogram, fn() -> Histogram>;
 
 /// All metrics of a node.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    stall: StallHistogram,
-    volume_stalls: Family<Volume, Total>,
-    volume_stalled: Family<Volume, Seconds>,
-    initiators: Arc<Mutex<BTreeSet<Initiator>>>,
-    initiator_stalls: Family<Initiator, Total>,
-    initiator_stalled: Family<Initiator, Seconds>,
-    stalls_lost: Total,
+    stalls: Stalls,
     traffic: Traffic,
     volumes_stalled: Level,
     volumes_unserved: Level,
@@ -71,10 +52,7 @@ pub struct Metrics {
     pool: Level,
     pool_used: Level,
     bad_blocks: Level,
-    device_bytes: Family<DeviceLabel, Level>,
-    device_used: Family<DeviceLabel, Level>,
-    device_state: Family<DeviceStateLabel, Level>,
-    devices_detached: Level,
+    devices: Devices,
     member_up: Family<MemberLabel, Level>,
     registered: Level,
     metadata_followed: Level,
@@ -112,16 +90,9 @@ impl Metrics {
             ("node", node.to_owned()),
         ]);
         registry.register("build", "What runs here", build);
-        let stall: StallHistogram = Family::new_with_constructor(|| Histogram::new(STALL_BOUNDS));
         let mut metrics = Self {
             registry: Arc::default(),
-            stall,
-            volume_stalls: Family::default(),
-            volume_stalled: Family::default(),
-            initiators: Arc::default(),
-            initiator_stalls: Family::default(),
-            initiator_stalled: Family::default(),
-            stalls_lost: Total::default(),
+            stalls: Stalls::default(),
             traffic: Traffic::default(),
             volumes_stalled: Level::default(),
             volumes_unserved: Level::default(),
@@ -130,10 +101,7 @@ impl Metrics {
             pool: Level::default(),
             pool_used: Level::default(),
             bad_blocks: Level::default(),
-            device_bytes: Family::default(),
-            device_used: Family::default(),
-            device_state: Family::default(),
-            devices_detached: Level::default(),
+            devices: Devices::default(),
             member_up: Family::default(),
             registered: Level::default(),
             metadata_followed: Level::default(),
@@ -163,53 +131,13 @@ impl Metrics {
         metrics.traffic.register(&mut registry);
         metrics.links.register(&mut registry);
         metrics.vital.register(&mut registry);
-        metrics.register_stalls(&mut registry);
+        metrics.stalls.register(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
-        metrics.register_devices(&mut registry);
+        metrics.devices.register(&mut registry);
         metrics.register_standing(&mut registry);
         metrics.registry = Arc::new(registry);
         metrics
-    }
-
-    fn register_stalls(&self, registry: &mut Registry) {
-        // The first of a cause is a rise from zero: of what was not there before, Prometheus sees no rise.
-        for cause in StallCause::ALL.map(StallCause::as_str) {
-            drop(self.stall.get_or_create(&Cause { cause }));
-        }
-        registry.register_with_unit(
-            "stall",
-            "Lengths of the times in which commands waited for a volume at this portal and none was done",
-            Unit::Seconds,
-            self.stall.clone(),
-        );
-        registry.register(
-            "volume_stalls",
-            "Stalls of a volume at this portal",
-            self.volume_stalls.clone(),
-        );
-        registry.register_with_unit(
-            "volume_stalled",
-            "Time for which a volume was stalled at this portal",
-            Unit::Seconds,
-            self.volume_stalled.clone(),
-        );
-        registry.register(
-            "initiator_stalls",
-            "Stalls of single initiators of a volume at this portal, also while others were served",
-            self.initiator_stalls.clone(),
-        );
-        registry.register_with_unit(
-            "initiator_stalled",
-            "Time for which single initiators of a volume were stalled at this portal",
-            Unit::Seconds,
-            self.initiator_stalled.clone(),
-        );
-        registry.register(
-            "stalls_lost",
-            "Stalls that came too fast to be kept in the ledger",
-            self.stalls_lost.clone(),
-        );
     }
 
     fn register_counters(&self, registry: &mut Registry) {
@@ -394,68 +322,6 @@ impl Metrics {
         register_all(registry, Some(&Unit::Bytes), bytes);
     }
 
-    fn register_devices(&self, registry: &mut Registry) {
-        registry.register(
-            "device_state",
-            "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
-            self.device_state.clone(),
-        );
-        let devices = [
-            ("device", "What a device can hold", &self.device_bytes),
-            (
-                "device_used",
-                "What it holds; of one that is missing or lost, what is lacking because of all that are",
-                &self.device_used,
-            ),
-        ];
-        register_all(registry, Some(&Unit::Bytes), devices);
-        registry.register(
-            "devices_detached",
-            "Devices that were taken away, or cut short, while this node has them open",
-            self.devices_detached.clone(),
-        );
-    }
-
-    /// A stall has ended. Those of single initiators are part of the volume's, or not the volume's at all: they are
-    /// counted for themselves.
-    pub(crate) fn stalled(&self, stall: &LocalStall) {
-        let seconds = stall.length_ms as f64 / 1000.0;
-        let volume = VolumeId(stall.volume).to_string();
-        if let Some(initiator) = &stall.initiator {
-            let label = self.initiator(Initiator {
-                volume,
-                initiator: initiator.clone(),
-            });
-            self.initiator_stalls.get_or_create(&label).inc();
-            self.initiator_stalled.get_or_create(&label).inc_by(seconds);
-            return;
-        }
-        let volume = Volume { volume };
-        let cause = Cause {
-            cause: stall.cause.as_str(),
-        };
-        self.stall.get_or_create(&cause).observe(seconds);
-        self.volume_stalls.get_or_create(&volume).inc();
-        self.volume_stalled.get_or_create(&volume).inc_by(seconds);
-    }
-
-    /// The label for an initiator of a volume: of more than can be told apart it is one for all.
-    fn initiator(&self, label: Initiator) -> Initiator {
-        let known = self.initiators.lock();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        if known.contains(&label) {
-            return label;
-        }
-        if known.len() < INITIATORS_MAX {
-            known.insert(label.clone());
-            return label;
-        }
-        Initiator {
-            volume: OTHERS.to_owned(),
-            initiator: OTHERS.to_owned(),
-        }
-    }
-
     /// What hosts and devices do.
     pub(crate) const fn traffic(&self) -> &Traffic {
         &self.traffic
@@ -466,9 +332,9 @@ impl Metrics {
         &self.links
     }
 
-    /// A stall could not be kept.
-    pub(crate) fn stall_lost(&self) {
-        self.stalls_lost.inc();
+    /// Stalls at this portal.
+    pub(crate) const fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// What is served, and what replicas that neither lead nor follow do.
@@ -488,29 +354,6 @@ impl Metrics {
                 .replicas_waiting
                 .get_or_create(&ConditionLabel { condition });
             waiting.inc();
-        }
-    }
-
-    /// What each device holds, and what is done with it. Those that have left are told no more.
-    fn tell_devices(&self, report: &LocalReport) {
-        self.device_bytes.clear();
-        self.device_used.clear();
-        self.device_state.clear();
-        let is_detached = |it: &&Device| it.detached.is_some() && !it.is_absent;
-        let detached = report.devices.iter().filter(is_detached);
-        self.devices_detached.set(level(detached.count() as u64));
-        for device in &report.devices {
-            let number = device.number;
-            let label = DeviceLabel { device: number };
-            let bytes = self.device_bytes.get_or_create(&label);
-            bytes.set(level(device.bytes));
-            let used = self.device_used.get_or_create(&label);
-            used.set(level(device.used_bytes));
-            let state = DeviceStateLabel {
-                device: number,
-                state: device.state.as_str(),
-            };
-            self.device_state.get_or_create(&state).set(1);
         }
     }
 
@@ -540,7 +383,7 @@ impl Metrics {
         self.links.keep();
         self.vital.tell(report);
         self.tell_served(report);
-        self.tell_devices(report);
+        self.devices.tell(report);
         self.tell_members(report);
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));

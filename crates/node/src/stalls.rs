@@ -52,7 +52,7 @@ impl StallSender {
         let stall = local(stall, clock::now(), SystemTime::now());
         // Whoever keeps them is far behind, or has ended: nobody waits for it.
         if self.waiting.try_send(stall).is_err() {
-            self.metrics.stall_lost();
+            self.metrics.stalls().lost();
         }
     }
 }
@@ -92,7 +92,7 @@ impl Keeper {
         let mut news = Vec::new();
         while self.waiting.recv_many(&mut news, WAITING_MAX).await > 0 {
             for stall in &news {
-                self.metrics.stalled(stall);
+                self.metrics.stalls().ended(stall);
             }
             self.ledger.send_modify(|ledger| {
                 ledger.extend(news.iter().cloned());

@@ -73,8 +73,8 @@ pub fn sample() -> String {
         waiting_max: 1,
         served: true,
     };
-    metrics.stalled(&stall);
-    metrics.stalled(&LocalStall {
+    metrics.stalls().ended(&stall);
+    metrics.stalls().ended(&LocalStall {
         initiator: Some("iqn.2026-11.example:host".to_owned()),
         ..stall
     });

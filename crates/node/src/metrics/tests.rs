@@ -1,11 +1,12 @@
 //! What is counted and reported, and what Prometheus is told of it.
 
 use holdfast_api::documents::{
-    CacheUse, Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
-    LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalVolume, MemberState, MendedBlocks,
-    Rejected, ReplicaCondition, Room, ScrubFindings, StallCause, Vitals,
+    CacheUse, Detached, Device, DeviceState, DeviceTier, JournalScrubs, ListedMember,
+    LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalStall, LocalVolume,
+    MemberState, MendedBlocks, Rejected, ReplicaCondition, Room, ScrubFindings, StallCause, Vitals,
 };
 
+use super::stalls::{INITIATORS_MAX, OTHERS};
 use super::*;
 
 fn device(detached: Option<Detached>) -> Device {
@@ -41,12 +42,12 @@ fn what_was_counted_is_told_in_base_units() {
         waiting_max: 1,
         served: true,
     };
-    metrics.stalled(&stall);
-    metrics.stalled(&LocalStall {
+    metrics.stalls().ended(&stall);
+    metrics.stalls().ended(&LocalStall {
         initiator: Some("iqn.2026-11.example:host".to_owned()),
         ..stall
     });
-    metrics.stall_lost();
+    metrics.stalls().lost();
     metrics.links().follow(Arc::new(AtomicU64::new(12)));
     let report = LocalReport {
         open: true,
@@ -300,7 +301,7 @@ fn a_node_that_has_not_heard_who_the_members_are_tells_of_its_file() {
 fn initiators_that_make_up_names_are_counted_together() {
     let metrics = Metrics::new("n1");
     let stalled = |name: String| {
-        metrics.stalled(&LocalStall {
+        metrics.stalls().ended(&LocalStall {
             began_ms: 1,
             length_ms: 500,
             volume: 7,
