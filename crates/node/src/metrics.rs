@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! - whoever counts never waits: counters are atomic, or belong to the services' thread;
+//! - whoever asks is told all of one report, whoever else asks meanwhile;
 //! - however many names hosts or peers make up, labels have a bounded number of values.
 
 mod devices;
@@ -18,7 +19,7 @@ mod traffic;
 mod vitals;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_api::documents::{LocalMetadata, LocalReport};
 use prometheus_client::encoding::text;
@@ -43,6 +44,8 @@ type Level = Gauge<i64, AtomicI64>;
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    /// Held while a text is made: what is told of the report is set for it, and some of it forgotten before.
+    telling: Arc<Mutex<()>>,
     stalls: Stalls,
     traffic: Traffic,
     volumes_stalled: Level,
@@ -92,6 +95,7 @@ impl Metrics {
         registry.register("build", "What runs here", build);
         let mut metrics = Self {
             registry: Arc::default(),
+            telling: Arc::default(),
             stalls: Stalls::default(),
             traffic: Traffic::default(),
             volumes_stalled: Level::default(),
@@ -360,6 +364,7 @@ impl Metrics {
     /// All of them, as of this report of the node.
     #[must_use]
     pub fn text(&self, report: &LocalReport) -> String {
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let sessions = report.volumes.iter().map(|it| u64::from(it.sessions));
         let bad_blocks = report.slices.iter().map(|it| it.bad_blocks);
         let primaries = report.slices.iter().filter(|it| it.serving).count();

@@ -388,3 +388,41 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
         "nor of a device that did nothing"
     );
 }
+
+/// Prometheus and somebody who looks by hand, or two Prometheus. What is told of devices is forgotten before it is told anew.
+#[test]
+fn whoever_asks_while_others_do_is_told_everything() {
+    let metrics = Metrics::new("n1");
+    let devices = (0..64).map(|number| Device {
+        number,
+        latency_p99_us: Some(100),
+        ..device(None)
+    });
+    let waits = LocalSlice {
+        condition: Some(LocalCondition {
+            what: ReplicaCondition::Asks,
+            nodes: vec![2],
+        }),
+        ..LocalSlice::default()
+    };
+    let report = LocalReport {
+        devices: devices.collect(),
+        slices: vec![waits; 64],
+        ..LocalReport::default()
+    };
+    let alone = metrics.text(&report);
+    let mut alone: Vec<&str> = alone.lines().collect();
+    alone.sort_unstable();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let text = metrics.text(&report);
+                    let mut told: Vec<&str> = text.lines().collect();
+                    told.sort_unstable();
+                    assert_eq!(told, alone);
+                }
+            });
+        }
+    });
+}
