@@ -294,7 +294,7 @@ impl Metrics {
             ),
             (
                 "replicas_lacking",
-                "Replicas of slices that are served from here, on this node or others, that are not in sync",
+                "Replicas on other nodes, of slices that are served from here, that are not in sync",
                 &self.replicas_lacking,
             ),
         ];
