@@ -3,7 +3,8 @@
 //! Invariants:
 //! - there is no secret in it: what the configuration has of them is named in one place, and taken out wherever it stands; what looks
 //!   like one is taken out as well;
-//! - it is bounded: each file is read up to a limit, from its end where that is the newest part.
+//! - it is bounded: each file is read up to a limit, from its end where that is the newest part;
+//! - what could not be read is named in it, with the reason; what need not be there is lacking without a word.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,10 +23,16 @@ use crate::run::LOG_FILE;
 /// Bytes of the log, its end; and of the one that was full before.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 const LOG_BEFORE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of the log of events, its end.
+/// Bytes of the log of events, its end; and of the one that was full before.
 const EVENT_BYTES_MAX: u64 = 4 << 20;
+const EVENT_BEFORE_BYTES_MAX: u64 = 1 << 20;
 /// That log in a node's directory.
 const EVENTS_FILE: &str = "events.log";
+/// Bytes of the log of what was done, its end; and of the one that was full before.
+const AUDIT_BYTES_MAX: u64 = 2 << 20;
+const AUDIT_BEFORE_BYTES_MAX: u64 = 1 << 20;
+/// That log in a node's directory.
+const AUDIT_FILE: &str = "audit.log";
 /// Bytes of anything else.
 const FACT_BYTES_MAX: u64 = 64 << 10;
 /// The configuration of a node where the demo and the package put it, beside or in its directory.
@@ -138,10 +145,21 @@ fn gather(
         missing.push(format!("{}: {error}", log.display()));
         (String::new(), 0)
     });
-    // Before a log was full once there is none.
-    let before = end(&predecessor(&log), LOG_BEFORE_BYTES_MAX).unwrap_or_default();
-    // Before anything has happened there is none.
-    let events = end(&directory.join(EVENTS_FILE), EVENT_BYTES_MAX).unwrap_or_default();
+    // Before anything has happened, or was done, there is none; before a log was full once there is none before it.
+    let mut any = |path: &Path, bytes_max| match end(path, bytes_max) {
+        Ok((text, _)) => told(&text, known),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            missing.push(format!("{}: {error}", path.display()));
+            String::new()
+        }
+    };
+    let (events, audit) = (directory.join(EVENTS_FILE), directory.join(AUDIT_FILE));
+    let log_before = any(&predecessor(&log), LOG_BEFORE_BYTES_MAX);
+    let events_before = any(&predecessor(&events), EVENT_BEFORE_BYTES_MAX);
+    let audit_before = any(&predecessor(&audit), AUDIT_BEFORE_BYTES_MAX);
+    let events = any(&events, EVENT_BYTES_MAX);
+    let audit = any(&audit, AUDIT_BYTES_MAX);
     redaction::document(&mut configuration);
     let taken = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -153,8 +171,11 @@ fn gather(
         facts,
         log: told(&log_text, known),
         log_bytes_before,
-        log_before: told(&before.0, known),
-        events: told(&events.0, known),
+        log_before,
+        events,
+        events_before,
+        audit,
+        audit_before,
         missing,
         ..LocalSupport::default()
     }
@@ -231,9 +252,10 @@ mod tests {
             "an ordinary line\nrefused {token} from h:1\nlogin chap_secret={chap}\n\
              Authorization: Bearer {bearer}\n-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\nthe last line\n"
         );
-        fs::write(directory.join("node.log"), &log).unwrap();
-        fs::write(directory.join("node.log.old"), &log).unwrap();
-        fs::write(directory.join(EVENTS_FILE), &log).unwrap();
+        for name in [LOG_FILE, EVENTS_FILE, AUDIT_FILE] {
+            fs::write(directory.join(name), &log).unwrap();
+            fs::write(directory.join(format!("{name}.old")), &log).unwrap();
+        }
     }
 
     #[test]
@@ -248,7 +270,14 @@ mod tests {
         assert_eq!((support.node, support.name.as_str()), (3, "n3"));
         assert_eq!(support.configuration["metadata"]["addresses"][0], "h:1");
         assert_eq!(support.configuration["metadata"]["token"], "(removed)");
-        for log in [&support.log, &support.log_before, &support.events] {
+        for log in [
+            &support.log,
+            &support.log_before,
+            &support.events,
+            &support.events_before,
+            &support.audit,
+            &support.audit_before,
+        ] {
             assert!(log.starts_with("an ordinary line\n"), "{log}");
             assert!(log.ends_with("the last line\n"), "{log}");
         }
@@ -260,6 +289,58 @@ mod tests {
         let support = offline(directory.path());
         let told = support.configuration.as_str().unwrap();
         assert_eq!(told, "name = \nmetadata.token = \"(removed)\"\n");
+    }
+
+    /// Whoever helps would take a file that is empty for a node to which nothing has happened.
+    #[test]
+    fn what_is_there_and_cannot_be_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        planted(directory.path());
+        let names = [
+            "node.log.old",
+            EVENTS_FILE,
+            "events.log.old",
+            AUDIT_FILE,
+            "audit.log.old",
+        ];
+        for name in names {
+            let path = directory.path().join(name);
+            fs::remove_file(&path).unwrap();
+            assert!(offline(directory.path()).missing.is_empty(), "{name}");
+            fs::create_dir(&path).unwrap();
+            let missing = offline(directory.path()).missing;
+            let begin = format!("{}: ", path.display());
+            assert!(
+                missing.len() == 1 && missing[0].starts_with(&begin),
+                "{missing:?}"
+            );
+            fs::remove_dir(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn logs_that_were_full_before_are_in_it_up_to_a_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let line = "{\"an\":\"event\"}\n";
+        for (name, bytes_max) in [
+            ("events.log.old", EVENT_BEFORE_BYTES_MAX),
+            (AUDIT_FILE, AUDIT_BYTES_MAX),
+            ("audit.log.old", AUDIT_BEFORE_BYTES_MAX),
+        ] {
+            let count = bytes_max as usize / line.len() + 1000;
+            let text = line.repeat(count) + "the newest\n";
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        let support = offline(directory.path());
+        for (text, bytes_max) in [
+            (&support.events_before, EVENT_BEFORE_BYTES_MAX),
+            (&support.audit, AUDIT_BYTES_MAX),
+            (&support.audit_before, AUDIT_BEFORE_BYTES_MAX),
+        ] {
+            assert!(text.len() as u64 <= bytes_max);
+            assert!(text.starts_with(line) && text.ends_with("the newest\n"));
+        }
+        assert_eq!(support.events, "", "there is none");
     }
 
     #[test]

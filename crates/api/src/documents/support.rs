@@ -32,6 +32,12 @@ pub struct LocalSupport {
     pub log_before: String,
     /// The last part of its log of events: a JSON document a line.
     pub events: String,
+    /// The last part of the log of events that was full before.
+    pub events_before: String,
+    /// The last part of its log of what was done through its interface: a JSON document a line.
+    pub audit: String,
+    /// The last part of that log that was full before.
+    pub audit_before: String,
     /// What it knows by itself; null of one that does not run.
     pub report: Option<Box<LocalReport>>,
     /// Its metrics, as Prometheus reads them.

@@ -297,6 +297,9 @@ impl Bundle {
             log_bytes_before,
             log_before,
             events,
+            events_before,
+            audit,
+            audit_before,
             report,
             metrics,
             missing,
@@ -324,6 +327,9 @@ impl Bundle {
             ("node.log", log.as_str()),
             ("node.log.old", log_before.as_str()),
             ("events.log", events.as_str()),
+            ("events.log.old", events_before.as_str()),
+            ("audit.log", audit.as_str()),
+            ("audit.log.old", audit_before.as_str()),
         ] {
             if !text.is_empty() {
                 self.text(&format!("{folder}/{name}"), text);
@@ -401,6 +407,9 @@ mod tests {
             log: format!("a line\nAuthorization: Bearer {secret}\n"),
             log_before: format!("chap_secret=\"{secret}\" refused\n"),
             events: format!("{{\"detail\":\"token={secret}\"}}\n"),
+            events_before: format!("{{\"detail\":\"password={secret}\"}}\n"),
+            audit: format!("{{\"path\":\"/login?token={secret}\"}}\n"),
+            audit_before: format!("{{\"changed\":\"secret={secret}\"}}\n"),
             metrics: format!("x{{token=\"{secret}\"}} 1\n"),
             missing: vec![format!("cookie: {secret}")],
             ..LocalSupport::default()
@@ -420,7 +429,7 @@ mod tests {
         assert!(log.starts_with("a line\n"), "{log}");
         let missing = &files["holdfast-support/missing.txt"];
         assert!(missing.contains("settings.json: "), "{missing}");
-        assert_eq!(files.len(), 9, "{:?}", files.keys());
+        assert_eq!(files.len(), 12, "{:?}", files.keys());
     }
 
     #[test]
