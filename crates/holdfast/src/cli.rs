@@ -21,6 +21,7 @@ use crate::commands::initiator::InitiatorCommand;
 use crate::commands::log::LogArguments;
 use crate::commands::receiver::ReceiverCommand;
 use crate::commands::security::SecurityCommand;
+use crate::commands::settings::SettingsCommand;
 use crate::commands::support::SupportArguments;
 use crate::commands::token::TokenCommand;
 use crate::commands::user::UserCommand;
@@ -327,42 +328,8 @@ pub(crate) enum Switch {
     Off,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum SettingsCommand {
-    /// Show the settings
-    Show,
-    /// Change settings; they are in effect at once
-    Set(SettingsArguments),
-}
-
-#[derive(Args, Debug)]
-#[group(required = true, multiple = true)]
-pub(crate) struct SettingsArguments {
-    /// After how long without a word from a node its replicas are rebuilt elsewhere, for example 90s,
-    /// 60m or 2h
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub(crate) repair_delay: Option<u64>,
-    /// Whether slices move by themselves to even out what nodes hold and lead
-    #[arg(long)]
-    pub(crate) rebalance: Option<Switch>,
-    /// By how many percent, from 1 to 100, hosts' commands may become slower by what nodes do in the
-    /// background, for example bringing replicas up to date
-    #[arg(long, value_name = "PERCENT")]
-    pub(crate) background_slowdown: Option<u32>,
-    /// How much a node does in the background each second however slow hosts' commands are, for example
-    /// 16MiB; a piece of a page of 256 KiB counts for more than its bytes
-    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
-    pub(crate) background_floor: Option<u64>,
-    /// After how long a volume is scrubbed again by itself, for example 7d; never with 0s
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub(crate) scrub_interval: Option<u64>,
-    /// How much a node scrubs each second at most, for example 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
-    pub(crate) scrub_rate: Option<u64>,
-}
-
 /// Seconds, as people write a span of time.
-fn seconds(text: &str) -> Result<u64, String> {
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     let good = || "a time is a number and s, m, h or d, for example 90s".to_owned();
     let (number, unit) = text
         .split_at_checked(text.len().wrapping_sub(1))
@@ -554,7 +521,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 }
 
 /// A number of bytes as people write it.
-fn byte_size(text: &str) -> Result<u64, String> {
+pub(crate) fn byte_size(text: &str) -> Result<u64, String> {
     let size = text.parse();
     size.map(|ByteSize(bytes)| bytes)
         .map_err(|error: holdfast_model::size::SizeError| error.to_string())

@@ -1,11 +1,46 @@
 //! `holdfast settings`.
 
+use clap::{Args, Subcommand};
 use holdfast_api::documents::{Settings, SettingsChange};
 
 use super::client;
-use crate::cli::{Global, SettingsCommand, Switch};
+use crate::cli::{Global, Switch, byte_size, seconds};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SettingsCommand {
+    /// Show the settings
+    Show,
+    /// Change settings; they are in effect at once
+    Set(SettingsArguments),
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct SettingsArguments {
+    /// After how long without a word from a node its replicas are rebuilt elsewhere, for example 90s,
+    /// 60m or 2h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) repair_delay: Option<u64>,
+    /// Whether slices move by themselves to even out what nodes hold and lead
+    #[arg(long)]
+    pub(crate) rebalance: Option<Switch>,
+    /// By how many percent, from 1 to 100, hosts' commands may become slower by what nodes do in the
+    /// background, for example bringing replicas up to date
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) background_slowdown: Option<u32>,
+    /// How much a node does in the background each second however slow hosts' commands are, for example
+    /// 16MiB; a piece of a page of 256 KiB counts for more than its bytes
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub(crate) background_floor: Option<u64>,
+    /// After how long a volume is scrubbed again by itself, for example 7d; never with 0s
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) scrub_interval: Option<u64>,
+    /// How much a node scrubs each second at most, for example 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub(crate) scrub_rate: Option<u64>,
+}
 
 pub(crate) async fn run(
     global: &Global,
