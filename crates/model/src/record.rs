@@ -22,6 +22,7 @@ mod creation;
 mod deleted;
 mod export;
 mod node;
+mod retention;
 mod scrub;
 
 pub use access::{
@@ -44,6 +45,7 @@ pub use node::{
     DomainRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX,
     NodeRecord, NodeStanding, USES_PREFIX, UseRecord,
 };
+pub use retention::{RETENTION_KEY, RETENTION_MIB_MAX, RETENTION_MIB_MIN, RetentionRecord};
 pub use scrub::{
     SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
 };
