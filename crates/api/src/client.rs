@@ -14,6 +14,7 @@ mod history;
 mod identity;
 mod log;
 mod paths;
+mod retention;
 mod stalls;
 mod support;
 mod tasks;

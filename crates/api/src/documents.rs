@@ -25,6 +25,7 @@ mod metadata;
 mod places;
 mod protection;
 mod reservations;
+mod retention;
 mod scrub;
 mod sessions;
 mod stalls;
@@ -76,6 +77,9 @@ pub use protection::{
 };
 pub use reservations::{
     HeldReservation, RegisteredKey, ReservationNexus, ReservationType, Reservations,
+};
+pub use retention::{
+    KeptHistory, KeptLog, KeptResolution, LocalRetention, NodeRetention, Retention, RetentionChange,
 };
 pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
 pub use sessions::{

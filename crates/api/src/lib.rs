@@ -43,11 +43,11 @@ use documents::{
     AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Created, DeviceChange, DeviceList, EventList, EventQuery, Explanation, History,
     HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
-    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalSessionQuery,
-    LocalSessions, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevels, Node, NodeChange,
-    NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut, Reservations, SessionList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList,
+    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalRetention,
+    LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport, LocalTraffic, LogChange,
+    LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut,
+    Reservations, Retention, RetentionChange, SessionList, Settings, SettingsChange, StallList,
+    StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -107,6 +107,18 @@ pub trait Api: Send + Sync + 'static {
         &self,
         change: impl Into<Conditional<SettingsChange>> + Send,
     ) -> impl Future<Output = Result<Settings, Problem>> + Send;
+
+    /// What nodes keep of what they put down.
+    fn retention(&self) -> impl Future<Output = Result<Retention, Problem>> + Send;
+
+    /// Changes how much that may be. Nodes follow while they run.
+    fn change_retention(
+        &self,
+        change: impl Into<Conditional<RetentionChange>> + Send,
+    ) -> impl Future<Output = Result<Retention, Problem>> + Send;
+
+    /// What the node behind this interface keeps; [`ProblemKind::NoNode`] if there is none.
+    fn local_retention(&self) -> impl Future<Output = Result<LocalRetention, Problem>> + Send;
 
     /// The volumes, by name.
     fn volumes(&self) -> impl Future<Output = Result<VolumeList, Problem>> + Send;

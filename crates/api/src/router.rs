@@ -16,6 +16,7 @@ mod nodes;
 mod page;
 mod paths;
 mod permissions;
+mod retention;
 pub(crate) mod shown;
 mod support;
 mod tagged;
@@ -127,6 +128,9 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         paths::reservations,
         traffic::traffic,
         traffic::local_traffic,
+        retention::retention,
+        retention::change_retention,
+        retention::local_retention,
         alarms::alarms,
         alarms::acknowledge_alarm,
         alarms::alarm_kinds,
@@ -193,6 +197,7 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .merge(paths::routes())
         .merge(traffic::routes())
         .merge(alarms::routes())
+        .merge(retention::routes())
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/stalls", get(local_stalls::<A>));

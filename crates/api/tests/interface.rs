@@ -56,6 +56,16 @@ fn conditional<T>(wanted: impl Into<Conditional<T>>) -> Result<T, Problem> {
     Ok(wanted.request)
 }
 
+/// What nodes keep.
+fn retention(audit_mib: u32) -> holdfast_api::documents::Retention {
+    holdfast_api::documents::Retention {
+        audit_mib,
+        events_mib: 16,
+        etag: Some(tag()),
+        ..holdfast_api::documents::Retention::default()
+    }
+}
+
 #[derive(Default)]
 struct Remembering {
     asked: Mutex<Vec<String>>,
@@ -220,6 +230,25 @@ impl Api for Remembering {
     ) -> Result<Alarm, Problem> {
         self.ask(format!("{by} takes note of alarm {id}: {}", request.note))?;
         Err(Problem::new(ProblemKind::NoSuchAlarm, "no alarm here"))
+    }
+
+    async fn retention(&self) -> Result<holdfast_api::documents::Retention, Problem> {
+        self.ask("retention".to_owned())?;
+        Ok(retention(32))
+    }
+
+    async fn change_retention(
+        &self,
+        change: impl Into<Conditional<holdfast_api::documents::RetentionChange>> + Send,
+    ) -> Result<holdfast_api::documents::Retention, Problem> {
+        let change = conditional(change)?;
+        self.ask(format!("retention: {change:?}"))?;
+        Ok(retention(change.audit_mib.unwrap_or(32)))
+    }
+
+    async fn local_retention(&self) -> Result<holdfast_api::documents::LocalRetention, Problem> {
+        self.ask("local retention".to_owned())?;
+        Ok(holdfast_api::documents::LocalRetention::default())
     }
 
     async fn alarm_kinds(&self) -> Result<holdfast_api::documents::AlarmKindList, Problem> {
@@ -959,6 +988,32 @@ async fn what_one_does_not_have_is_asked_of_the_others() {
 }
 
 #[tokio::test]
+async fn retention_is_asked_for_and_changed() {
+    let (url, api) = start(Remembering::default()).await;
+    let tagged = send(&url, "GET /api/v1/retention", "accept: */*", "").await;
+    assert!(tagged.contains("\r\netag: \"0-1\"\r\n"), "{tagged}");
+    let unknown = "{\"history_mib\":64}";
+    let refused = send(&url, "PATCH /api/v1/retention", "accept: */*", unknown).await;
+    assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    let client = ApiClient::new(vec![url], None);
+    assert_eq!(client.retention().await.unwrap(), retention(32));
+    let change = holdfast_api::documents::RetentionChange {
+        audit_mib: Some(64),
+        events_mib: None,
+    };
+    let changed = client.change_retention(change).await.unwrap();
+    assert_eq!(changed.audit_mib, 64);
+    client.local_retention().await.unwrap();
+    let asked = [
+        "retention",
+        "retention",
+        "retention: RetentionChange { audit_mib: Some(64), events_mib: None }",
+        "local retention",
+    ];
+    assert_eq!(*api.asked.lock().unwrap(), asked);
+}
+
+#[tokio::test]
 async fn traffic_is_asked_for_by_its_path() {
     let (url, api) = start(Remembering::default()).await;
     let client = ApiClient::new(vec![url], None);
@@ -1332,6 +1387,7 @@ async fn what_may_be_changed_has_a_tag_and_changes_hold_for_it() {
         grow,
         nothing,
         ("PATCH /api/v1/settings", "{}"),
+        ("PATCH /api/v1/retention", "{\"audit_mib\":64}"),
         ("PATCH /api/v1/nodes/n4", "{\"order\":\"drain\"}"),
         ("PATCH /api/v1/volumes/demo/access", "{\"open\":true}"),
         ("PUT /api/v1/initiators/iqn.a:b", "{}"),

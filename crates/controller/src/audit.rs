@@ -10,11 +10,11 @@
 use std::io;
 use std::path::Path;
 
-use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, piece};
+use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, KeptLog, piece};
 
 use crate::line_log::{Bounds, Line, LineLog};
 
-/// What is kept: two files of 16 MiB.
+/// What is kept unless something else is set: two files of 16 MiB.
 const BOUNDS: Bounds = Bounds {
     name: "audit",
     file_bytes_max: 16 << 20,
@@ -85,6 +85,24 @@ impl AuditLog {
                 "the audit log takes nothing for now: this is not in it"
             );
         }
+    }
+
+    /// From the next entry on no more than so many bytes are kept.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.0.hold(bytes);
+    }
+
+    /// What is kept. It waits for a disk, and so has a thread of its own.
+    ///
+    /// # Errors
+    /// The files cannot be looked at.
+    pub(crate) fn kept(&self) -> io::Result<KeptLog> {
+        let files = self.0.files()?;
+        Ok(KeptLog {
+            bytes: files.bytes,
+            bytes_max: files.bytes_max,
+            oldest_ms: files.first.map(|entry| entry.at_ms),
+        })
     }
 
     /// What is asked for, beyond a place in the order of all nodes' entries: the newest first.

@@ -29,6 +29,7 @@ mod paths;
 mod problem;
 mod recover;
 mod reports;
+mod retention;
 mod sealing;
 mod seeing;
 mod stalls;
@@ -51,11 +52,12 @@ use holdfast_api::documents::{
     AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Created, DeviceChange, DeviceList, EventList, EventQuery, Explanation, History,
     HistoryOf, HistoryQuery, HistorySubject, Initiator, InitiatorList, InitiatorPut, LocalCluster,
-    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalSessionQuery,
-    LocalSessions, LocalStall, LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevels, Node,
-    NodeChange, NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut, Reservations,
-    SessionList, Settings, SettingsChange, StallList, StallQuery, Status, Task, Traffic, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    LocalEventState, LocalEvents, LocalHistory, LocalHistoryQuery, LocalReport, LocalRetention,
+    LocalSessionQuery, LocalSessions, LocalStall, LocalStalls, LocalSupport, LocalTraffic,
+    LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver, ReceiverList,
+    ReceiverPut, Reservations, Retention, RetentionChange, SessionList, Settings, SettingsChange,
+    StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -72,6 +74,7 @@ use self::events::Events;
 use self::history::AskHistory;
 use self::known::KnownNodes;
 use self::looks::{Looks, Seen};
+use self::retention::Keeping;
 use self::stalls::Kept;
 use self::steering::Silences;
 use self::upkeep::Own;
@@ -117,6 +120,8 @@ pub struct Controller {
     event_log: Option<EventLog>,
     /// The nodes, for when the metadata does not tell them.
     known_nodes: KnownNodes,
+    /// What it keeps beside that.
+    keeping: Keeping,
     serve_time_max: Duration,
 }
 
@@ -148,6 +153,7 @@ impl Controller {
             events: Arc::default(),
             event_log: None,
             known_nodes: KnownNodes::default(),
+            keeping: Keeping::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
     }
@@ -268,6 +274,21 @@ impl Api for Controller {
     ) -> Result<Settings, Problem> {
         let wanted = change.into();
         self.change(wanted.request, &wanted.precondition).await
+    }
+
+    async fn retention(&self) -> Result<Retention, Problem> {
+        self.retention_of_all().await
+    }
+
+    async fn change_retention(
+        &self,
+        change: impl Into<Conditional<RetentionChange>> + Send,
+    ) -> Result<Retention, Problem> {
+        self.set_retention(change.into()).await
+    }
+
+    async fn local_retention(&self) -> Result<LocalRetention, Problem> {
+        self.retention_here().await
     }
 
     async fn volumes(&self) -> Result<VolumeList, Problem> {

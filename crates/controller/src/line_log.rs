@@ -10,7 +10,11 @@
 //!   come after it, and is tried again with each of these, and each second;
 //! - what lies beside the log says nothing that is not in it: it is written after what was put down before it, and not at all any
 //!   more where a line was given back;
+//! - the bound may be another one from one line to the next: nothing that is written is cut, and what is too much goes when files
+//!   begin;
 //! - from when on a line could not be written until it is, the log says so ([`LineLog::is_writing`]).
+
+mod kept;
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -50,7 +54,7 @@ pub(crate) trait Line: Clone + Serialize + DeserializeOwned + Send + 'static {
 pub(crate) struct Bounds {
     /// What its thread is called.
     pub(crate) name: &'static str,
-    /// Bytes at which a new file begins.
+    /// Bytes at which a new file begins, unless something else is said ([`LineLog::hold`]).
     pub(crate) file_bytes_max: u64,
     /// Lines in memory.
     pub(crate) newest_max: usize,
@@ -89,6 +93,8 @@ struct State {
     waiting: AtomicUsize,
     /// Those that were left out since that was last told.
     left_out: AtomicU64,
+    /// Bytes at which a new file begins.
+    file_bytes_max: AtomicU64,
 }
 
 impl<T: Line> LineLog<T> {
@@ -114,6 +120,7 @@ impl<T: Line> LineLog<T> {
                 );
             }
         }
+        log.hold_what_is_there();
         let mut writer = Writer::of(path.to_owned(), bounds);
         let opened = writer.file().map(drop);
         let state = Arc::clone(&log.state);
@@ -134,6 +141,7 @@ impl<T: Line> LineLog<T> {
             state: Arc::default(),
         };
         log.state.is_writing.store(true, Ordering::Relaxed);
+        log.hold(2 * bounds.file_bytes_max);
         (log, to_write)
     }
 
@@ -330,6 +338,7 @@ impl Writer {
                 }
             }
             waiting.extend(to_write.try_iter());
+            self.bounds.file_bytes_max = state.file_bytes_max.load(Ordering::Relaxed);
             let (count, written) = self.write_first(&waiting);
             let is_written = written.is_ok();
             state.is_writing.store(is_written, Ordering::Relaxed);

@@ -13,6 +13,7 @@ mod looks;
 mod many;
 mod members;
 mod paths;
+mod retention;
 mod support;
 mod tags;
 mod tasks;

@@ -20,6 +20,7 @@ use crate::commands::history::HistoryArguments;
 use crate::commands::initiator::InitiatorCommand;
 use crate::commands::log::LogArguments;
 use crate::commands::receiver::ReceiverCommand;
+use crate::commands::retention::RetentionCommand;
 use crate::commands::security::SecurityCommand;
 use crate::commands::settings::SettingsCommand;
 use crate::commands::support::SupportArguments;
@@ -211,6 +212,11 @@ pub(crate) enum Command {
     Settings {
         #[command(subcommand)]
         command: SettingsCommand,
+    },
+    /// Show what nodes keep of the audit log, of events and of the performance history, and change how much
+    Retention {
+        #[command(subcommand)]
+        command: RetentionCommand,
     },
     /// Check whether a shared disk does what clusters of hosts need
     ///

@@ -19,6 +19,7 @@ mod pieces;
 mod protection;
 pub(crate) mod receiver;
 mod replace;
+pub(crate) mod retention;
 mod scrub;
 pub(crate) mod security;
 pub(crate) mod settings;

@@ -52,6 +52,9 @@ fn run(global: &Global, output: &Output, command: Command) -> Result<(), Failure
         Command::Settings { command } => {
             within_runtime(commands::settings::run(global, output, &command))
         }
+        Command::Retention { command } => {
+            within_runtime(commands::retention::run(global, output, command))
+        }
         Command::Status { explain, check } => {
             within_runtime(commands::status::run(global, output, explain, check))
         }

@@ -18,7 +18,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
-use holdfast_api::documents::{HistorySubject, LocalHistory, LocalHistoryQuery, LocalTraffic};
+use holdfast_api::documents::{
+    HistorySubject, KeptHistory, LocalHistory, LocalHistoryQuery, LocalTraffic,
+};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_history::Frame;
 use tokio::sync::{oneshot, watch};
@@ -43,6 +45,7 @@ enum Order {
         oneshot::Sender<LocalHistory>,
     ),
     AskTraffic(oneshot::Sender<LocalTraffic>),
+    AskKept(oneshot::Sender<KeptHistory>),
 }
 
 /// The data path's end.
@@ -81,6 +84,14 @@ impl HistoryDesk {
     /// The same.
     pub async fn traffic(&self) -> Result<LocalTraffic, Problem> {
         self.order(Order::AskTraffic).await
+    }
+
+    /// How much is kept here, and how far back it reaches.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn kept(&self) -> Result<KeptHistory, Problem> {
+        self.order(Order::AskKept).await
     }
 
     async fn order<T>(
@@ -152,6 +163,9 @@ fn serve(
             }
             Order::AskTraffic(sender) => {
                 let _ = sender.send(seconds.traffic(node));
+            }
+            Order::AskKept(sender) => {
+                let _ = sender.send(archive.kept());
             }
         }
     }

@@ -69,7 +69,7 @@ pub(super) async fn events<A: Api>(
 /// What happened, also while nobody listened
 ///
 /// The node that steers the cluster puts down what changes, and four others keep copies: what all nodes that answer have of it, each
-/// event once. A node keeps the last 8 MiB of it at least, and 16 MiB at most.
+/// event once. A node keeps as much of it as `GET /retention` says.
 #[utoipa::path(get, path = "/api/v1/events/log", params(EventQuery), responses(
     (status = 200, body = EventList),
     OfQuery,

@@ -7,7 +7,9 @@ use serde::Serialize;
 use utoipa::IntoParams;
 
 use super::guard::About;
-use crate::documents::{AlarmKind, Initiator, Node, NodeDetails, Receiver, Settings, User, Volume};
+use crate::documents::{
+    AlarmKind, Initiator, Node, NodeDetails, Receiver, Retention, Settings, User, Volume,
+};
 use crate::{EntityTag, Precondition};
 
 /// What a change may say of what it is for.
@@ -61,6 +63,7 @@ changeable! {
     Node: etag;
     NodeDetails: node.etag;
     Settings: etag;
+    Retention: etag;
     Initiator: etag;
     Receiver: etag;
     User: etag;

@@ -614,6 +614,11 @@ async fn what_was_set_is_put_down_and_no_secret_of_it() {
             Some("rebalance=false, repair_delay_seconds=45"),
         ),
         (
+            "PATCH /api/v1/retention",
+            r#"{"audit_mib":64}"#,
+            Some("audit_mib=64"),
+        ),
+        (
             "PATCH /api/v1/volumes/db",
             r#"{"bytes":8192}"#,
             Some("bytes=8192"),

@@ -215,7 +215,7 @@ fn begun(controller: &Controller) -> Change {
 
 impl Controller {
     /// The number of the node in this process; 0 if there is none.
-    pub(super) fn number(&self) -> u16 {
+    pub(crate) fn number(&self) -> u16 {
         let local = self.local.as_ref();
         local.map_or(0, |local| local.borrow().node)
     }

@@ -9,14 +9,16 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use holdfast_api::documents::{Event, EventPlace, EventQuery, LocalEventState, LocalEvents};
+use holdfast_api::documents::{
+    Event, EventPlace, EventQuery, KeptLog, LocalEventState, LocalEvents,
+};
 use holdfast_api::{Problem, ProblemKind};
 
 use crate::line_log::{Bounds, Line, LineLog};
 
 /// The log in a node's directory.
 pub const EVENTS_FILE: &str = "events.log";
-/// What is kept: two files of 8 MiB, each of some 30,000 events, which is a node lost and back with a replica of each of 1,000 volumes
+/// What is kept unless something else is set: two files of 8 MiB, each of some 30,000 events, which is a node lost and back with a replica of each of 1,000 volumes
 /// seven times; and in memory what is asked for most, in some 2 MiB.
 const BOUNDS: Bounds = Bounds {
     name: "events",
@@ -78,6 +80,24 @@ impl EventLog {
         Ok(Self {
             lines,
             last: Arc::new(Mutex::new(last)),
+        })
+    }
+
+    /// From the next event on no more than so many bytes are kept.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.lines.hold(bytes);
+    }
+
+    /// What is kept. It waits for a disk, and so has a thread of its own.
+    ///
+    /// # Errors
+    /// The files cannot be looked at.
+    pub(crate) fn kept(&self) -> io::Result<KeptLog> {
+        let files = self.lines.files()?;
+        Ok(KeptLog {
+            bytes: files.bytes,
+            bytes_max: files.bytes_max,
+            oldest_ms: files.first.map(|event| event.at_ms),
         })
     }
 

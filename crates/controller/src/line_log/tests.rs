@@ -188,3 +188,56 @@ fn lines_are_in_the_file_as_they_are_in_memory() {
     log.each_in_files(|line| lines.push(line)).unwrap();
     assert_eq!(*log.newest(), lines);
 }
+
+#[test]
+fn another_bound_holds_from_the_next_line_on_and_cuts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.log");
+    let log = open(&path);
+    let put = |lines: std::ops::Range<u64>| {
+        for line in lines {
+            wait_until(|| log.waiting() < BOUNDS.waiting_max);
+            log.note(line).unwrap();
+        }
+        wait_until(|| log.waiting() == 0);
+    };
+    let bytes = |path: &Path| path.metadata().map_or(0, |it| it.len());
+    assert_eq!(log.files().unwrap().first, None);
+    // Five bytes a line: some 819 have room in both.
+    log.hold(4 << 10);
+    put(1000..1800);
+    let files = log.files().unwrap();
+    assert_eq!((files.bytes, files.bytes_max), (4000, 4 << 10));
+    assert_eq!(files.first, Some(1000));
+    let present = bytes(&path);
+    assert!(present > 1 << 10, "{present}");
+    // Less is to be kept: the next line begins a file, and the one that was too long stays before it.
+    log.hold(2 << 10);
+    assert_eq!(log.files().unwrap().bytes, 4000);
+    put(1800..1801);
+    assert_eq!((bytes(&old(&path)), bytes(&path)), (present, 5));
+    // It goes when the new one is full.
+    put(1801..2100);
+    let files = log.files().unwrap();
+    assert!(files.bytes <= 2 << 10, "{files:?}");
+    assert_eq!(files.first, in_files(&log).first().copied());
+}
+
+/// A node that starts hears of what is to be kept from the metadata, which may take a while.
+#[test]
+fn a_start_drops_nothing_before_it_is_known_what_is_to_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.log");
+    let text =
+        |lines: std::ops::Range<u64>| lines.map(|line| format!("{line}\n")).collect::<String>();
+    std::fs::write(old(&path), text(1000..2000)).unwrap();
+    std::fs::write(&path, text(2000..2500)).unwrap();
+    let log = open(&path);
+    log.note(2500).unwrap();
+    wait_until(|| log.waiting() == 0);
+    assert_eq!(in_files(&log), (1000..=2500).collect::<Vec<_>>());
+    log.hold(2 << 10);
+    log.note(2501).unwrap();
+    wait_until(|| log.waiting() == 0);
+    assert_eq!(in_files(&log), (2000..=2501).collect::<Vec<_>>());
+}

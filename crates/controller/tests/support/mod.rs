@@ -81,6 +81,21 @@ impl Api for Reporter {
         elsewhere()
     }
 
+    async fn retention(&self) -> Result<holdfast_api::documents::Retention, Problem> {
+        elsewhere()
+    }
+
+    async fn change_retention(
+        &self,
+        _: impl Into<Conditional<holdfast_api::documents::RetentionChange>> + Send,
+    ) -> Result<holdfast_api::documents::Retention, Problem> {
+        elsewhere()
+    }
+
+    async fn local_retention(&self) -> Result<holdfast_api::documents::LocalRetention, Problem> {
+        elsewhere()
+    }
+
     async fn alarm_kinds(&self) -> Result<holdfast_api::documents::AlarmKindList, Problem> {
         elsewhere()
     }

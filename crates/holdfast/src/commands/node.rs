@@ -8,9 +8,9 @@ use holdfast_api::documents::{
     Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, SyncWork,
 };
 use holdfast_controller::{AUDIT_FILE, Accounts, AuditLog, Controller, EVENTS_FILE, EventLog};
-use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
+use holdfast_node::{ApiParts, HistoryDesk};
 use holdfast_stdx::Count;
 
 use super::{client, drain, found, log, login, protection};
@@ -47,49 +47,59 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         }
         let events = directory.join(EVENTS_FILE);
         let events = EventLog::open(&events).expect("a process that starts has threads to be had");
+        let audit = is_guarded.then(|| audit_log(&directory));
         let controller = Controller::new(cluster, session, Some(report))
             .putting_down(events)
+            .auditing(audit.clone())
             .connecting(connector)
             .sealing(seal)
             .showing(credentials)
             .keeping(stalls, move |report| metrics.text(report))
-            .telling_history(
-                {
-                    let history = history.clone();
-                    move |subject, query| {
-                        let history = history.clone();
-                        async move { history.ask(subject, query).await }
-                    }
-                },
-                move || {
-                    let history = history.clone();
-                    async move { history.traffic().await }
-                },
-            )
             .keeping_up(upkeep)
             .changing_devices(move |change| {
                 let devices = devices.clone();
                 async move { devices.change(change).await }
             });
-        // It ends with the node.
-        drop(controller.steer());
-        let door = if is_guarded {
-            let provider = oidc.and_then(|settings| login::provider(settings, &keys));
-            let accounts = guard(&controller, &name, &directory);
-            Door::Guarded(Arc::new(accounts.trusting(provider)))
-        } else {
-            Door::Open
+        let controller = with_history(controller, &history);
+        // They end with the node.
+        drop((controller.steer(), controller.retain()));
+        let door = match audit {
+            Some(audit) => {
+                let provider = oidc.and_then(|settings| login::provider(settings, &keys));
+                let accounts = Accounts::new(controller.clone(), &name, audit);
+                Door::Guarded(Arc::new(accounts.trusting(provider)))
+            }
+            None => Door::Open,
         };
         (controller, door)
     })
     .map_err(Failure::new)
 }
 
-/// Who knows who may do what. The log is in that directory.
-pub(crate) fn guard(controller: &Controller, name: &str, directory: &Path) -> Accounts {
+/// With where the history of the node is asked for.
+fn with_history(controller: Controller, history: &HistoryDesk) -> Controller {
+    let [asked, traffic, kept] = [history.clone(), history.clone(), history.clone()];
+    controller
+        .telling_history(
+            move |subject, query| {
+                let history = asked.clone();
+                async move { history.ask(subject, query).await }
+            },
+            move || {
+                let history = traffic.clone();
+                async move { history.traffic().await }
+            },
+        )
+        .keeping_history(move || {
+            let history = kept.clone();
+            async move { history.kept().await }
+        })
+}
+
+/// The audit log in that directory.
+pub(crate) fn audit_log(directory: &Path) -> AuditLog {
     let path = directory.join(AUDIT_FILE);
-    let log = AuditLog::open(&path).expect("a process that starts has threads to be had");
-    Accounts::new(controller.clone(), name, log)
+    AuditLog::open(&path).expect("a process that starts has threads to be had")
 }
 
 /// Runs a witness until it is told to stop.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_api::{router, server as api_server};
 use holdfast_console::with_console;
-use holdfast_controller::Controller;
+use holdfast_controller::{Accounts, Controller};
 use holdfast_metadata::client::{Client, Status};
 use holdfast_metadata::embedded::{OpenError, StoreError};
 use holdfast_metadata::etcd::EtcdConfig;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use super::layout::{Layout, MetadataKind};
 use super::patience::Patience;
 use super::{people, ports};
-use crate::commands::node::guard;
+use crate::commands::node::audit_log;
 use crate::failure::Failure;
 
 /// What the parent is called where it is said through whose interface something was done.
@@ -91,7 +91,10 @@ impl Services {
         let mut token = None;
         let mut door = holdfast_api::Door::Open;
         if own.is_some() {
-            let accounts = guard(&controller, PARENT_NAME, layout.directory());
+            let audit = audit_log(layout.directory());
+            // It ends with the runtime.
+            drop(controller.clone().auditing(Some(audit.clone())).retain());
+            let accounts = Accounts::new(controller.clone(), PARENT_NAME, audit);
             token = Some(people::admit(&accounts, layout, &patience).await?);
             door = holdfast_api::Door::Guarded(Arc::new(accounts));
         }

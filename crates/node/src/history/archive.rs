@@ -13,8 +13,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use holdfast_api::documents::{KeptHistory, KeptResolution};
 use holdfast_history::{
-    Frame, Frames, RESOLUTIONS, Rollup, Sample, Segment, Series, Span, surplus,
+    Frame, Frames, RESOLUTIONS, Resolution, Rollup, Sample, Segment, Series, Span, surplus,
 };
 
 use super::measure;
@@ -102,6 +103,27 @@ impl Archive {
             add(&mut steps, series, span, frame);
         }
         steps
+    }
+
+    /// How much is in the files, and how far back they reach.
+    pub(crate) fn kept(&self) -> KeptHistory {
+        let resolution = |(place, resolution): (usize, &Resolution)| {
+            let of_it = self.segments.iter().filter(|it| it.place == place);
+            let written = of_it.filter(|it| it.until > it.from);
+            KeptResolution {
+                step_seconds: resolution.seconds,
+                kept_seconds: resolution.kept,
+                oldest_ms: written
+                    .map(|it| it.from)
+                    .min()
+                    .map(|from| from.saturating_mul(1000)),
+            }
+        };
+        KeptHistory {
+            bytes: self.segments.iter().map(|it| it.bytes).sum(),
+            bytes_max: self.bytes_max,
+            resolutions: RESOLUTIONS.iter().enumerate().map(resolution).collect(),
+        }
     }
 
     fn path(&self, segment: &Segment) -> PathBuf {
@@ -354,6 +376,15 @@ mod tests {
         assert_eq!(files, (0..4).map(bytes).sum::<u64>());
         let newest = told(&archive, 4000, 1);
         assert_eq!(newest.last(), Some(&(3999, 1, 4000)));
+        let kept = archive.kept();
+        assert_eq!((kept.bytes, kept.bytes_max), (files, 40_000));
+        let oldest = |place: usize| kept.resolutions[place].oldest_ms;
+        // What was thrown away is not told as kept.
+        for (place, step) in [(0, 1), (1, 10), (2, 300), (3, 3600)] {
+            let first = told(&archive, 4000, step)[0].0;
+            assert_eq!(first > 0, place < 2, "{step}");
+            assert_eq!(oldest(place), Some((START + first) * 1000), "{step}");
+        }
         assert!(newest[0].0 > 3000, "the oldest went: {:?}", newest[0]);
     }
 

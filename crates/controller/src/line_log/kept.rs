@@ -1,0 +1,88 @@
+//! How much of a log is kept, and how far back that reaches.
+//!
+//! Invariant: a process that starts drops nothing before it knows what is to be kept.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::{LINE_BYTES_MAX, Line, LineLog, old};
+
+/// Lines that are looked at until one is found that can be read: the first of a file may be torn, and few are.
+const TORN_MAX: usize = 16;
+
+/// What a log has in its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Files<T> {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// The line that was put down first; none where no line can be read.
+    pub(crate) first: Option<T>,
+}
+
+impl<T: Line> LineLog<T> {
+    /// From the next line on no more than so many bytes are kept, in two files of half as many. Of files that are longer nothing is cut:
+    /// the next line begins a new one, which replaces the one before, and the one that was too long goes when that is full.
+    pub(crate) fn hold(&self, bytes: u64) {
+        let file = bytes / 2;
+        self.state.file_bytes_max.store(file, Ordering::Relaxed);
+    }
+
+    /// Until something else is said, a file may get as long as one was that is there: it is not known yet what is to be kept.
+    pub(super) fn hold_what_is_there(&self) {
+        let lengths = [old(&self.path), self.path.to_path_buf()].map(|path| length(&path));
+        // What cannot be looked at cannot be written either.
+        let longest = lengths.into_iter().filter_map(Result::ok).max();
+        let file = self.bounds.file_bytes_max.max(longest.unwrap_or(0));
+        self.hold(2 * file);
+    }
+
+    /// What is in the files. It waits for a disk, and so has a thread of its own.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn files(&self) -> io::Result<Files<T>> {
+        let paths = [old(&self.path), self.path.to_path_buf()];
+        let (mut bytes, mut oldest) = (0, None);
+        for path in &paths {
+            bytes += length(path)?;
+            if oldest.is_none() {
+                oldest = first(path)?;
+            }
+        }
+        Ok(Files {
+            bytes,
+            bytes_max: 2 * self.state.file_bytes_max.load(Ordering::Relaxed),
+            first: oldest,
+        })
+    }
+}
+
+fn length(path: &Path) -> io::Result<u64> {
+    match path.metadata() {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first line of a file that can be read.
+fn first<T: Line>(path: &Path) -> io::Result<Option<T>> {
+    let mut reader = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for _ in 0..TORN_MAX {
+        let mut line = Vec::new();
+        let mut bounded = Read::take(&mut reader, LINE_BYTES_MAX as u64);
+        if bounded.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        if let Ok(line) = serde_json::from_slice(&line) {
+            return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
