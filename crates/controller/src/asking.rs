@@ -1,6 +1,7 @@
 //! Asks nodes one question, all at a time.
 
 use std::future::Future;
+use std::time::Duration;
 
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{LocalHistory, LocalStalls};
@@ -48,6 +49,19 @@ pub(crate) async fn ask_each<'a, T: Answer, F>(
 where
     F: Future<Output = Result<T, ClientError>> + Send + 'static,
 {
+    ask_each_within(REPORT_TIME_MAX, nodes, connector, ask).await
+}
+
+/// The same within that time.
+pub(crate) async fn ask_each_within<'a, T: Answer, F>(
+    time_max: Duration,
+    nodes: impl Iterator<Item = &'a NodeRecord>,
+    connector: Option<&Connector>,
+    ask: impl Fn(ApiClient) -> F,
+) -> Vec<T>
+where
+    F: Future<Output = Result<T, ClientError>> + Send + 'static,
+{
     let mut asked = JoinSet::new();
     for node in nodes {
         let Some(client) = client_of(node, connector) else {
@@ -55,7 +69,7 @@ where
         };
         let (number, answer) = (node.node.0, ask(client));
         asked.spawn(carried(async move {
-            let answer = tokio::time::timeout(REPORT_TIME_MAX, answer).await.ok()?;
+            let answer = tokio::time::timeout(time_max, answer).await.ok()?;
             answer.ok().filter(|answer| answer.node() == number)
         }));
     }

@@ -4,13 +4,17 @@
 //! - each entry is on stable storage before the next one is written;
 //! - what was refused takes half of the places of those that wait, at most: whoever may do nothing, and asks all the time, takes none
 //!   from what is done. How many were left out so is told in the process's own log;
+//! - what memory has no room for is told from the files, which are read once at a time, however many ask;
 //! - from when on an entry could not be written until one is, the log says so ([`AuditLog::is_writing`]): then nothing is to be
 //!   done that would have to be in it. Each further entry is tried.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, KeptLog, piece};
+use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, KeptLog};
+use tokio::sync::Mutex;
 
 use crate::line_log::{Bounds, Line, LineLog};
 
@@ -42,11 +46,19 @@ impl Line for AuditEntry {
             ..self
         }
     }
+
+    fn moment_ms(&self) -> u64 {
+        self.at_ms
+    }
 }
 
 /// The log.
 #[derive(Clone, Debug)]
-pub struct AuditLog(LineLog<AuditEntry>);
+pub struct AuditLog {
+    lines: LineLog<AuditEntry>,
+    /// Held by whoever reads the files.
+    reading: Arc<Mutex<()>>,
+}
 
 impl AuditLog {
     /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
@@ -62,21 +74,26 @@ impl AuditLog {
                 path.display()
             );
         }
-        Ok(Self(log))
+        Ok(Self::of(log))
+    }
+
+    fn of(lines: LineLog<AuditEntry>) -> Self {
+        let reading = Arc::default();
+        Self { lines, reading }
     }
 
     /// Whether the last entry was written, or the file could be opened since there was none.
     pub(crate) fn is_writing(&self) -> bool {
-        self.0.is_writing()
+        self.lines.is_writing()
     }
 
     /// Puts an entry down. Waits for nothing.
     pub(crate) fn note(&self, entry: AuditEntry) {
-        if entry.status >= NOT_DONE && self.0.waiting() >= WAITING_REFUSED_MAX {
-            self.0.leave_out();
+        if entry.status >= NOT_DONE && self.lines.waiting() >= WAITING_REFUSED_MAX {
+            self.lines.leave_out();
             return;
         }
-        if let Err(entry) = self.0.note(entry) {
+        if let Err(entry) = self.lines.note(entry) {
             tracing::error!(
                 who = entry.who,
                 method = entry.method,
@@ -89,7 +106,7 @@ impl AuditLog {
 
     /// From the next entry on no more than so many bytes are kept.
     pub(crate) fn hold(&self, bytes: u64) {
-        self.0.hold(bytes);
+        self.lines.hold(bytes);
     }
 
     /// What is kept. It waits for a disk, and so has a thread of its own.
@@ -97,7 +114,7 @@ impl AuditLog {
     /// # Errors
     /// The files cannot be looked at.
     pub(crate) fn kept(&self) -> io::Result<KeptLog> {
-        let files = self.0.files()?;
+        let files = self.lines.files()?;
         Ok(KeptLog {
             bytes: files.bytes,
             bytes_max: files.bytes_max,
@@ -106,13 +123,95 @@ impl AuditLog {
     }
 
     /// What is asked for, beyond a place in the order of all nodes' entries: the newest first.
-    pub(crate) fn answer(&self, query: &AuditQuery, after: Option<&AuditPlace>) -> Vec<AuditEntry> {
-        let newest = self.0.newest();
-        let wanted = newest.iter();
-        let wanted = wanted.filter(|entry| entry.at_ms >= query.since_ms);
-        let wanted = wanted.map(|entry| (AuditPlace::of(entry), entry));
-        let (told, _) = piece(wanted, after, query.limit as usize);
-        told.into_iter().cloned().collect()
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub(crate) async fn answer(
+        &self,
+        query: &AuditQuery,
+        after: Option<&AuditPlace>,
+    ) -> io::Result<Vec<AuditEntry>> {
+        if let Some(told) = self.in_memory(query, after) {
+            return Ok(told);
+        }
+        let turn = Arc::clone(&self.reading).lock_owned().await;
+        let (log, query, after) = (self.clone(), query.clone(), after.cloned());
+        let read = tokio::task::spawn_blocking(move || {
+            // Who asked may have gone meanwhile: the next one waits until this has ended.
+            let _turn = turn;
+            log.in_files(&query, after.as_ref())
+        });
+        read.await.map_err(io::Error::other)?
+    }
+
+    /// What is asked for, if memory has all of it.
+    fn in_memory(&self, query: &AuditQuery, after: Option<&AuditPlace>) -> Option<Vec<AuditEntry>> {
+        let mut found = Found::new(query, after);
+        let beyond_ms = {
+            let newest = self.lines.newest();
+            newest.iter().for_each(|entry| found.take(entry));
+            self.lines.beyond_ms()
+        };
+        let is_all = beyond_ms == 0 || beyond_ms < query.since_ms;
+        let is_enough = found.is_full() && found.oldest_ms().is_some_and(|it| it > beyond_ms);
+        (is_all || is_enough).then(|| found.newest_first())
+    }
+
+    fn in_files(
+        &self,
+        query: &AuditQuery,
+        after: Option<&AuditPlace>,
+    ) -> io::Result<Vec<AuditEntry>> {
+        let mut found = Found::new(query, after);
+        self.lines.each_in_order(|entry| found.take(entry))?;
+        // What waits to be written is in memory only.
+        let newest = self.lines.newest();
+        newest.iter().for_each(|entry| found.take(entry));
+        Ok(found.newest_first())
+    }
+}
+
+/// The newest of what is asked for, each entry once.
+struct Found<'a> {
+    query: &'a AuditQuery,
+    after: Option<&'a AuditPlace>,
+    /// In the order in which they are told.
+    entries: BTreeMap<AuditPlace, AuditEntry>,
+}
+
+impl<'a> Found<'a> {
+    const fn new(query: &'a AuditQuery, after: Option<&'a AuditPlace>) -> Self {
+        Self {
+            query,
+            after,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, entry: &AuditEntry) {
+        if entry.at_ms < self.query.since_ms {
+            return;
+        }
+        let place = AuditPlace::of(entry);
+        if self.after.is_some_and(|after| place <= *after) {
+            return;
+        }
+        self.entries.insert(place, entry.clone());
+        if self.entries.len() > self.query.limit as usize {
+            self.entries.pop_last();
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.query.limit as usize
+    }
+
+    fn oldest_ms(&self) -> Option<u64> {
+        self.entries.values().next_back().map(|entry| entry.at_ms)
+    }
+
+    fn newest_first(self) -> Vec<AuditEntry> {
+        self.entries.into_values().collect()
     }
 }
 
@@ -122,6 +221,8 @@ mod tests {
     use std::io::Write as _;
     use std::thread;
     use std::time::{Duration, Instant};
+
+    use holdfast_api::documents::Place as _;
 
     use super::*;
 
@@ -150,7 +251,7 @@ mod tests {
     #[test]
     fn what_is_refused_takes_no_place_from_what_is_done() {
         let (log, entries) = LineLog::over(Path::new(AUDIT_FILE), BOUNDS);
-        let log = AuditLog(log);
+        let log = AuditLog::of(log);
         for at in 0..2 * BOUNDS.waiting_max as u64 {
             log.note(AuditEntry {
                 status: 403,
@@ -163,14 +264,20 @@ mod tests {
         }
         assert!(log.is_writing(), "all of it has a place");
         assert_eq!(
-            log.0.left_out() as usize,
+            log.lines.left_out() as usize,
             2 * BOUNDS.waiting_max - WAITING_REFUSED_MAX
         );
         assert_eq!(entries.try_iter().count(), BOUNDS.waiting_max);
     }
 
-    #[test]
-    fn it_is_there_after_a_restart_and_a_torn_line_is_passed_over() {
+    async fn told(log: &AuditLog, query: &AuditQuery) -> Vec<AuditEntry> {
+        log.answer(query, query.place().unwrap().as_ref())
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_is_there_after_a_restart_and_a_torn_line_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(AUDIT_FILE);
         let log = AuditLog::open(&path).unwrap();
@@ -188,49 +295,48 @@ mod tests {
             limit: 10,
             ..AuditQuery::default()
         };
-        let at = |query: AuditQuery| {
-            log.answer(&query, None)
-                .iter()
-                .map(|it| it.at_ms)
-                .collect::<Vec<_>>()
+        let at = async |query: AuditQuery| {
+            let told = told(&log, &query).await.into_iter();
+            told.map(|it| it.at_ms).collect::<Vec<_>>()
         };
-        assert_eq!(at(all.clone()), [5, 3, 2, 1]);
+        assert_eq!(at(all.clone()).await, [5, 3, 2, 1]);
         let two = AuditQuery {
             limit: 2,
             ..all.clone()
         };
-        assert_eq!(at(two), [5, 3]);
+        assert_eq!(at(two).await, [5, 3]);
         let late = AuditQuery {
             since_ms: 3,
             ..all.clone()
         };
-        assert_eq!(at(late), [5, 3]);
+        assert_eq!(at(late).await, [5, 3]);
         drop(log);
         let log = AuditLog::open(&path).unwrap();
-        assert_eq!(log.answer(&all, None).len(), 4);
+        assert_eq!(told(&log, &all).await.len(), 4);
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
-    #[test]
-    fn entries_are_numbered_on_after_a_restart_and_those_of_earlier_versions_as_they_are_read() {
+    #[tokio::test]
+    async fn entries_are_numbered_on_after_a_restart_and_those_of_earlier_versions_as_they_are_read()
+     {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(AUDIT_FILE);
         let line = serde_json::to_string(&entry(7)).unwrap() + "\n";
         std::fs::write(&path, line.repeat(3)).unwrap();
-        let numbers = |log: &AuditLog| {
-            let told = log.answer(&AuditQuery::default(), None).into_iter();
+        let numbers = async |log: &AuditLog| {
+            let told = told(log, &AuditQuery::default()).await.into_iter();
             told.map(|it| it.number).collect::<Vec<_>>()
         };
         let log = AuditLog::open(&path).unwrap();
         log.note(entry(7));
         wait_for(4, &path);
-        assert_eq!(numbers(&log), [4, 3, 2, 1]);
+        assert_eq!(numbers(&log).await, [4, 3, 2, 1]);
         drop(log);
         let log = AuditLog::open(&path).unwrap();
-        assert_eq!(numbers(&log), [4, 3, 2, 1]);
+        assert_eq!(numbers(&log).await, [4, 3, 2, 1]);
         log.note(entry(7));
-        assert_eq!(numbers(&log), [5, 4, 3, 2, 1]);
+        assert_eq!(numbers(&log).await, [5, 4, 3, 2, 1]);
         // In pieces nothing of that moment is told twice, or not at all.
         let mut after = None;
         for number in [5, 4, 3, 2, 1] {
@@ -238,14 +344,14 @@ mod tests {
                 limit: 1,
                 ..AuditQuery::default()
             };
-            let told = log.answer(&one, after.as_ref());
+            let told = log.answer(&one, after.as_ref()).await.unwrap();
             assert_eq!(told[0].number, number);
             after = Some(AuditPlace::of(&told[0]));
         }
     }
 
-    #[test]
-    fn what_cannot_be_written_is_said_until_it_can_be() {
+    #[tokio::test]
+    async fn what_cannot_be_written_is_said_until_it_can_be() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("away").join(AUDIT_FILE);
         let log = AuditLog::open(&path).unwrap();
@@ -259,6 +365,105 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         // The entry of which that was not known is told from memory all the same.
-        assert_eq!(log.answer(&AuditQuery::default(), None).len(), 1);
+        assert_eq!(told(&log, &AuditQuery::default()).await.len(), 1);
+    }
+
+    /// All of it in pieces, and how many entries it has.
+    async fn in_pieces(log: &AuditLog, limit: u32) -> Vec<u64> {
+        let mut query = AuditQuery {
+            limit,
+            ..AuditQuery::default()
+        };
+        let mut numbers = Vec::new();
+        loop {
+            let piece = told(log, &query).await;
+            let Some(last) = piece.last() else {
+                return numbers;
+            };
+            assert!(piece.len() <= limit as usize);
+            query.after = Some(AuditPlace::of(last).cursor());
+            numbers.extend(piece.iter().map(|it| it.number));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_memory_has_no_room_for_is_told_from_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(AUDIT_FILE);
+        let count = 2 * BOUNDS.newest_max as u64 + 300;
+        let lines = |numbers: std::ops::RangeInclusive<u64>| {
+            let line = |number| {
+                let entry = AuditEntry {
+                    number,
+                    ..entry(number / 3)
+                };
+                serde_json::to_string(&entry).unwrap() + "\n"
+            };
+            numbers.map(line).collect::<String>()
+        };
+        std::fs::write(path.with_extension("log.old"), lines(1..=700)).unwrap();
+        std::fs::write(&path, lines(701..=count)).unwrap();
+        let log = AuditLog::open(&path).unwrap();
+        // One that is put down meanwhile.
+        log.note(entry(count / 3 + 1));
+        let all: Vec<u64> = (1..=count + 1).rev().collect();
+        for limit in [AUDIT_MAX, 700] {
+            assert_eq!(in_pieces(&log, limit).await, all, "{limit}");
+        }
+        let early = AuditQuery {
+            since_ms: 100,
+            limit: AUDIT_MAX,
+            after: Some(
+                AuditPlace::of(&AuditEntry {
+                    number: 450,
+                    ..entry(150)
+                })
+                .cursor(),
+            ),
+        };
+        let numbers: Vec<u64> = told(&log, &early)
+            .await
+            .iter()
+            .map(|it| it.number)
+            .collect();
+        assert_eq!(numbers, (300..450).rev().collect::<Vec<_>>());
+    }
+
+    /// What was put down by a clock that went fast stands before what came later, and is in no memory any more.
+    #[tokio::test]
+    async fn a_clock_that_was_set_back_has_nothing_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(&folder.path().join(AUDIT_FILE)).unwrap();
+        log.note(entry(1_000_000));
+        for at in 1..=BOUNDS.newest_max as u64 {
+            while log.lines.waiting() >= WAITING_REFUSED_MAX {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            log.note(entry(at));
+        }
+        while log.lines.waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let query = AuditQuery::default();
+        assert_eq!(told(&log, &query).await[0].at_ms, 1_000_000);
+        let numbers = in_pieces(&log, 300).await;
+        let count = BOUNDS.newest_max as u64 + 1;
+        let expected = [1].into_iter().chain((2..=count).rev());
+        assert_eq!(numbers, expected.collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn files_are_read_once_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(AUDIT_FILE);
+        let line = serde_json::to_string(&entry(7)).unwrap() + "\n";
+        std::fs::write(&path, line.repeat(BOUNDS.newest_max + 1)).unwrap();
+        let log = AuditLog::open(&path).unwrap();
+        let turn = Arc::clone(&log.reading).lock_owned().await;
+        let query = AuditQuery::default();
+        let waits = tokio::time::timeout(Duration::from_millis(50), told(&log, &query)).await;
+        assert!(waits.is_err(), "somebody reads them");
+        drop(turn);
+        assert_eq!(told(&log, &query).await.len(), 100);
     }
 }

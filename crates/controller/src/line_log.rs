@@ -47,6 +47,11 @@ pub(crate) trait Line: Clone + Serialize + DeserializeOwned + Send + 'static {
     fn after(self, _last: Option<&Self>) -> Self {
         self
     }
+
+    /// When it was put down, where that matters to whoever looks for it: milliseconds since 1970 (UTC).
+    fn moment_ms(&self) -> u64 {
+        0
+    }
 }
 
 /// How much a log holds.
@@ -95,6 +100,8 @@ struct State {
     left_out: AtomicU64,
     /// Bytes at which a new file begins.
     file_bytes_max: AtomicU64,
+    /// The latest moment of those lines that memory has no room for.
+    beyond_ms: AtomicU64,
 }
 
 impl<T: Line> LineLog<T> {
@@ -108,7 +115,7 @@ impl<T: Line> LineLog<T> {
         for path in [old(path), path.to_owned()] {
             let read = File::open(&path).and_then(|file| {
                 read(file, |line| {
-                    keep(&mut log.newest(), line, bounds.newest_max);
+                    log.keep(&mut log.newest(), line);
                 })
             });
             if let Err(error) = read
@@ -171,6 +178,19 @@ impl<T: Line> LineLog<T> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps a line after the last one: what became of it.
+    fn keep(&self, newest: &mut VecDeque<T>, line: T) -> T {
+        let line = line.after(newest.back());
+        if newest.len() >= self.bounds.newest_max
+            && let Some(gone) = newest.pop_front()
+        {
+            let beyond = &self.state.beyond_ms;
+            beyond.fetch_max(gone.moment_ms(), Ordering::Relaxed);
+        }
+        newest.push_back(line.clone());
+        line
+    }
+
     /// Puts a line down. Waits for nothing.
     ///
     /// # Errors
@@ -178,7 +198,7 @@ impl<T: Line> LineLog<T> {
     pub(crate) fn note(&self, line: T) -> Result<(), T> {
         // In the file it has the place that it has in memory.
         let mut newest = self.newest();
-        let line = keep(&mut newest, line, self.bounds.newest_max);
+        let line = self.keep(&mut newest, line);
         let handed_over = self.hand_over(Written::Line(line));
         drop(newest);
         match handed_over {
@@ -242,16 +262,6 @@ impl<T: Line> LineLog<T> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Keeps a line after the last one: what became of it.
-fn keep<T: Line>(newest: &mut VecDeque<T>, line: T, newest_max: usize) -> T {
-    let line = line.after(newest.back());
-    if newest.len() >= newest_max {
-        newest.pop_front();
-    }
-    newest.push_back(line.clone());
-    line
 }
 
 fn old(path: &Path) -> PathBuf {

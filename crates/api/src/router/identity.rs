@@ -339,7 +339,8 @@ pub(super) async fn revoke_token(
 
 /// What was done through the interface, and what was refused
 ///
-/// The newest that each node keeps in memory: a thousand. All of it is in the file `audit.log` of each.
+/// All that nodes keep of it, in pieces: as much as `GET /retention` says. What a node has no room for in memory, beyond its newest
+/// thousand, it reads from its files, which may take a moment.
 #[utoipa::path(get, path = "/api/v1/audit", params(AuditQuery), responses(
     (status = 200, body = AuditList),
     OfQuery, OfOrder,

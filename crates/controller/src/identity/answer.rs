@@ -278,9 +278,13 @@ impl Identities for Accounts {
     fn local_audit(&self, query: AuditQuery) -> Answer<'_, LocalAudit> {
         Box::pin(async move {
             let after = query.place()?;
+            let entries = self.log.answer(&query, after.as_ref()).await;
             Ok(LocalAudit {
                 node: self.controller.report().map_or(0, |report| report.node),
-                entries: self.log.answer(&query, after.as_ref()),
+                entries: entries.map_err(|error| {
+                    let detail = format!("the audit log cannot be read: {error}");
+                    Problem::new(ProblemKind::Internal, detail)
+                })?,
             })
         })
     }

@@ -1,13 +1,16 @@
-//! How much of a log is kept, and how far back that reaches.
+//! How much of a log is kept, how far back that reaches, and what memory has of it.
 //!
-//! Invariant: a process that starts drops nothing before it knows what is to be kept.
+//! Invariants:
+//! - a process that starts drops nothing before it knows what is to be kept;
+//! - nothing that was put down at a later moment than memory says is in the files only, however often the clock was set.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::{LINE_BYTES_MAX, Line, LineLog, old};
+use super::{LINE_BYTES_MAX, Line, LineLog, old, read};
 
 /// Lines that are looked at until one is found that can be read: the first of a file may be torn, and few are.
 const TORN_MAX: usize = 16;
@@ -36,6 +39,44 @@ impl<T: Line> LineLog<T> {
         let longest = lengths.into_iter().filter_map(Result::ok).max();
         let file = self.bounds.file_bytes_max.max(longest.unwrap_or(0));
         self.hold(2 * file);
+    }
+
+    /// The latest moment of what is in the files and not in memory any more; zero where nothing is.
+    pub(crate) fn beyond_ms(&self) -> u64 {
+        self.state.beyond_ms.load(Ordering::Relaxed)
+    }
+
+    /// Every line of the files as it was kept, in the order in which they were put down. It waits for a disk, and so has a thread of its
+    /// own.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub(crate) fn each_in_order(&self, mut each: impl FnMut(&T)) -> io::Result<()> {
+        // Both are open before one is read. If a new one begins in between, both are the same, and what is before that is past.
+        let paths = [self.path.to_path_buf(), old(&self.path)];
+        let mut files = Vec::new();
+        let mut known = None;
+        for path in &paths {
+            match File::open(path) {
+                Ok(file) => {
+                    let number = file.metadata()?.ino();
+                    if known.replace(number) != Some(number) {
+                        files.push(file);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut last: Option<T> = None;
+        for file in files.into_iter().rev() {
+            read(file, |line: T| {
+                let line = line.after(last.as_ref());
+                each(&line);
+                last = Some(line);
+            })?;
+        }
+        Ok(())
     }
 
     /// What is in the files. It waits for a disk, and so has a thread of its own.

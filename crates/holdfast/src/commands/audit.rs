@@ -18,7 +18,7 @@ pub(crate) struct AuditArguments {
     /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
     #[arg(long, value_name = "AGE", value_parser = age)]
     since: Option<Duration>,
-    /// How many at most, the newest first; each node tells a thousand
+    /// How many at most, the newest first: any number, of all that nodes keep
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
