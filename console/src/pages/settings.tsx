@@ -10,6 +10,7 @@ import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
 import { useTitle } from '../router';
 import { bytesPerSecond, parseBytes, parseSpan, span } from '../text/units';
+import { RetentionPanel } from './settings-retention';
 
 type Numeric = Exclude<keyof SettingsChange, 'rebalance'>;
 
@@ -99,6 +100,7 @@ export function SettingsPage() {
       <Shown query={query} what="the settings">
         {(settings) => <Form settings={settings} />}
       </Shown>
+      <RetentionPanel />
       {cluster ? (
         <Panel title="Cluster">
           <dl className="facts">

@@ -3,6 +3,7 @@ const WORDS: [RegExp, string][] = [
   [/^DELETE \/api\/v1\/session$/, 'logout'],
   [/^PUT \/api\/v1\/session\/password$/, 'change of the own password'],
   [/^PATCH \/api\/v1\/settings$/, 'change of settings'],
+  [/^PATCH \/api\/v1\/retention$/, 'change of retention'],
   [/^PATCH \/api\/v1\/volumes\/([^/]+)\/access$/, 'change of who may use volume $'],
   [/^POST \/api\/v1\/volumes\/([^/]+)\/scrub$/, 'scrub of volume $'],
   [/^POST \/api\/v1\/nodes\/([^/]+)\/devices$/, 'change of devices of node $'],

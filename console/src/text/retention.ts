@@ -1,0 +1,113 @@
+import type {
+  KeptHistory,
+  KeptLog,
+  NodeRetention,
+  Retention,
+  RetentionChange,
+} from '../api/retention';
+import { bytes, moment, parseBytes, span } from './units';
+
+export type Bound = keyof RetentionChange;
+
+const MIB = 1024 ** 2;
+export const LEAST_MIB = 2;
+export const GREATEST_MIB = 4096;
+
+export function sizeOf(mib: number): string {
+  return bytes(mib * MIB);
+}
+
+/** Whole MiB within the bounds, as somebody has typed them; null if they are none. */
+export function parseMib(text: string): number | null {
+  const mib = (parseBytes(text) ?? Number.NaN) / MIB;
+  return Number.isInteger(mib) && mib >= LEAST_MIB && mib <= GREATEST_MIB ? mib : null;
+}
+
+/** What was typed, as a change of what there is; null if something of it is not understood. */
+export function changed(
+  now: Retention,
+  typed: Partial<Record<Bound, string>>,
+): RetentionChange | null {
+  const change: RetentionChange = {};
+  for (const bound of ['audit_mib', 'events_mib'] as const) {
+    const text = typed[bound];
+    if (text === undefined || isShown(text, now[bound])) continue;
+    const mib = parseMib(text);
+    if (mib === null) return null;
+    if (mib !== now[bound]) change[bound] = mib;
+  }
+  return change;
+}
+
+/** Whether a text is a value as it is shown: one that is shown rounded is not changed by being looked at. */
+export function isShown(text: string, mib: number): boolean {
+  const plain = (one: string) => one.trim().replace(/\s+/g, ' ');
+  return plain(text) === plain(sizeOf(mib));
+}
+
+/** What a node keeps of something. */
+export type KeptRow = {
+  node: string;
+  what: string;
+  bytes: number | null;
+  bytesMax: number | null;
+  /** Why it may be more, or less, than one expects. */
+  note: string;
+  oldestMs: number | null;
+  /** For how long it is kept at most, where that is bounded by time as well. */
+  keptSeconds: number | null;
+};
+
+export function rowsOf(nodes: NodeRetention[]): KeptRow[] {
+  return nodes.flatMap((node) => [
+    logRow(node.name, 'Audit log', node.audit),
+    logRow(node.name, 'Events', node.events),
+    ...historyRows(node.name, node.history),
+  ]);
+}
+
+function logRow(node: string, what: string, kept: KeptLog | null | undefined): KeptRow {
+  const isOver = kept ? kept.bytes > kept.bytes_max : false;
+  return {
+    node,
+    what,
+    bytes: kept?.bytes ?? null,
+    bytesMax: kept?.bytes_max ?? null,
+    note: isOver
+      ? 'Bytes of its files. It is more than is to be kept since that was made less: the file that is too long goes when the next one is full.'
+      : 'Bytes of its files on this node: the one that is written, and the one before it.',
+    oldestMs: kept?.oldest_ms ?? null,
+    keptSeconds: null,
+  };
+}
+
+function historyRows(node: string, history: KeptHistory | null | undefined): KeptRow[] {
+  const row = {
+    node,
+    note: 'Bytes of all files of the history on this node, of every resolution.',
+  };
+  if (!history) {
+    const none = { bytes: null, bytesMax: null, oldestMs: null, keptSeconds: null };
+    return [{ ...row, ...none, what: 'Performance history' }];
+  }
+  return history.resolutions.map((it, place) => ({
+    ...row,
+    what: `Performance history, each ${span(it.step_seconds)}`,
+    // All resolutions share one bound: it is told once.
+    bytes: place === 0 ? history.bytes : null,
+    bytesMax: place === 0 ? history.bytes_max : null,
+    oldestMs: it.oldest_ms ?? null,
+    keptSeconds: it.kept_seconds,
+  }));
+}
+
+/** How far back something reaches. */
+export function reach(row: KeptRow, now = Date.now()): { text: string; tip: string } {
+  const most =
+    row.keptSeconds === null
+      ? 'It is kept as long as there is room for it.'
+      : `It is kept for ${span(row.keptSeconds)}, if there is room for so much.`;
+  if (row.oldestMs === null) return { text: '–', tip: `There is none yet. ${most}` };
+  const seconds = Math.max(0, (now - row.oldestMs) / 1000);
+  return { text: span(seconds), tip: `The oldest is of ${moment(row.oldestMs, now)}. ${most}` };
+}
