@@ -12,6 +12,7 @@
 mod chronicle;
 mod copying;
 mod log;
+mod memory;
 mod of_all;
 mod taking_up;
 

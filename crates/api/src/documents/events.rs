@@ -155,7 +155,7 @@ impl Event {
 }
 
 /// Where an event stands in the log: later ones are greater. Where two are of one time, their ids say which comes first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventPlace {
     at_ms: u64,

@@ -80,7 +80,7 @@ async fn copy(log: &EventLog, client: &ApiClient, leader: NodeId) -> Option<()> 
         query.after = Some(last.place());
         let is_last = piece.len() < EVENTS_MAX as usize;
         let count = piece.len();
-        let new: Vec<_> = piece.into_iter().filter(|event| !log.has(event)).collect();
+        let new: Vec<_> = piece.into_iter().filter(|event| !log.has(&event.place())).collect();
         let is_known = new.len() < count;
         lacking.extend(new);
         if is_last || is_known {

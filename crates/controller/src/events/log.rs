@@ -2,32 +2,38 @@
 //!
 //! Invariants, beside those of [`LineLog`]:
 //! - an event is in it once, whoever has told it;
-//! - how everything was is never newer than what is put down.
+//! - how everything was is never newer than what is put down;
+//! - the files are looked through for one at a time, and others wait for so long at most.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use holdfast_api::documents::{
     Event, EventPlace, EventQuery, KeptLog, LocalEventState, LocalEvents,
 };
 use holdfast_api::{Problem, ProblemKind};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use super::memory::{Found, Memory};
 use crate::line_log::{Bounds, Line, LineLog};
 
 /// The log in a node's directory.
 pub const EVENTS_FILE: &str = "events.log";
 /// What is kept unless something else is set: two files of 8 MiB, each of some 30,000 events, which is a node lost and back with a replica of each of 1,000 volumes
-/// seven times; and in memory what is asked for most, in some 2 MiB.
+/// seven times; and of what came last what may not be in the files yet, for [`Memory`] has the newest.
 const BOUNDS: Bounds = Bounds {
     name: "events",
     file_bytes_max: 8 << 20,
-    newest_max: 4096,
+    newest_max: 1024,
     // What one look can find.
     waiting_max: 8 << 10,
     together_max: 1024,
 };
+/// For how long it is waited until the files may be looked through: whoever asks all nodes waits a second for each, and is to hear why.
+const LOOK_WAIT_MAX: Duration = Duration::from_millis(700);
 
 impl Line for Event {
     fn words(&self) -> String {
@@ -40,6 +46,9 @@ impl Line for Event {
 pub struct EventLog {
     lines: LineLog<Event>,
     last: Arc<Mutex<Last>>,
+    memory: Arc<Mutex<Memory>>,
+    /// Whoever looks through the files holds it.
+    looks: Arc<Semaphore>,
 }
 
 /// How everything was when something was last put down.
@@ -77,9 +86,16 @@ impl EventLog {
                 Last::default()
             }
         };
+        let mut memory = Memory::default();
+        // What cannot be read was told when it was opened.
+        let _ = lines.each_in_files(|event| {
+            memory.note(&event);
+        });
         Ok(Self {
             lines,
             last: Arc::new(Mutex::new(last)),
+            memory: Arc::new(Mutex::new(memory)),
+            looks: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -101,8 +117,8 @@ impl EventLog {
         })
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names what was last put down, and until when everything was seen to be as it was then.
@@ -113,12 +129,9 @@ impl EventLog {
 
     /// Puts down what was not yet, the oldest first. Waits for nothing.
     pub(super) fn note(&self, events: Vec<Event>) {
-        let known: BTreeSet<EventPlace> = match events.as_slice() {
-            [] => return,
-            _ => self.lines.newest().iter().map(Event::place).collect(),
-        };
+        let mut memory = self.memory();
         for event in events {
-            if known.contains(&event.place()) {
+            if !memory.note(&event) {
                 continue;
             }
             if let Err(event) = self.lines.note(event) {
@@ -131,10 +144,9 @@ impl EventLog {
         }
     }
 
-    /// Whether an event is among the newest of it.
-    pub(super) fn has(&self, event: &Event) -> bool {
-        let newest = self.lines.newest();
-        newest.iter().rev().any(|known| known.id == event.id)
+    /// Whether it has an event, if that came not too long ago to be known.
+    pub(super) fn has(&self, place: &EventPlace) -> bool {
+        self.memory().has(place)
     }
 
     /// Everything is as it is said here; what was put down before is what led to that.
@@ -168,6 +180,11 @@ impl EventLog {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.lines.waiting()
+    }
+
     /// What is asked for, in the name of a node.
     pub(super) async fn answer(
         &self,
@@ -175,20 +192,10 @@ impl EventLog {
         query: &EventQuery,
     ) -> Result<LocalEvents, Problem> {
         let (mark, looked_ms) = self.marked();
-        let in_memory = self.in_memory(query);
+        let in_memory = self.memory().answer(query);
         let events = match in_memory {
             Some(events) => events,
-            None => {
-                let (log, query) = (self.clone(), query.clone());
-                let read = tokio::task::spawn_blocking(move || log.in_files(&query)).await;
-                let read = read.map_err(|error| Problem::new(ProblemKind::Internal, error))?;
-                read.map_err(|error| {
-                    Problem::new(
-                        ProblemKind::Internal,
-                        format!("the log of events cannot be read: {error}"),
-                    )
-                })?
-            }
+            None => self.looked_for(query).await?,
         };
         Ok(LocalEvents {
             node,
@@ -198,28 +205,43 @@ impl EventLog {
         })
     }
 
-    /// What is asked for, the newest first; nothing if there may be more of it in the files.
-    fn in_memory(&self, query: &EventQuery) -> Option<Vec<Event>> {
-        let newest = self.lines.newest();
-        let is_all = newest.len() < BOUNDS.newest_max;
-        let oldest = newest.iter().map(|event| event.at_ms).min();
-        let mut found = Found::new(query);
-        for event in newest.iter() {
-            found.take(event);
+    /// What is asked for, out of the files.
+    async fn looked_for(&self, query: &EventQuery) -> Result<Vec<Event>, Problem> {
+        let waited = timeout(LOOK_WAIT_MAX, Arc::clone(&self.looks).acquire_owned()).await;
+        let Ok(Ok(look)) = waited else {
+            let detail =
+                "others have the log of events looked through, and it is done for one at a time";
+            let hint = "repeat it in a moment, or ask for what is newer: the newest events are told at once";
+            return Err(Problem::new(ProblemKind::Busy, detail).hint(hint));
+        };
+        // Whoever had it before may have asked for the same.
+        if let Some(events) = self.memory().answer(query) {
+            return Ok(events);
         }
-        let is_enough = found.events.len() >= query.limit as usize
-            || oldest.is_some_and(|oldest| oldest < query.since_ms);
-        (is_all || is_enough).then(|| found.newest_first())
+        let (log, query) = (self.clone(), query.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let read = log.in_files(&query);
+            // It is held until here, also if whoever asked has gone.
+            drop(look);
+            read
+        });
+        let read = read.await;
+        let read = read.map_err(|error| Problem::new(ProblemKind::Internal, error))?;
+        read.map_err(|error| {
+            let detail = format!("the log of events cannot be read: {error}");
+            Problem::new(ProblemKind::Internal, detail)
+        })
     }
 
     fn in_files(&self, query: &EventQuery) -> io::Result<Vec<Event>> {
+        self.memory().look_for(query);
         let mut found = Found::new(query);
         self.lines.each_in_files(|event| found.take(&event))?;
         // What waits to be written is in memory only.
         for event in self.lines.newest().iter() {
             found.take(event);
         }
-        Ok(found.newest_first())
+        Ok(self.memory().looked(found))
     }
 }
 
@@ -232,42 +254,13 @@ fn last_of(text: Vec<u8>) -> Option<Last> {
     })
 }
 
-/// The newest of what is asked for, each event once, in whatever order it comes.
-#[derive(Debug)]
-pub(super) struct Found<'a> {
-    query: &'a EventQuery,
-    events: BTreeMap<EventPlace, Event>,
-}
-
-impl<'a> Found<'a> {
-    pub(super) const fn new(query: &'a EventQuery) -> Self {
-        Self {
-            query,
-            events: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn take(&mut self, event: &Event) {
-        if !self.query.wants(event) {
-            return;
-        }
-        self.events.insert(event.place(), event.clone());
-        if self.events.len() > self.query.limit as usize {
-            self.events.pop_first();
-        }
-    }
-
-    pub(super) fn newest_first(self) -> Vec<Event> {
-        self.events.into_values().rev().collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use holdfast_api::documents::{EventKind, EventSeverity};
 
+    use super::super::memory::NEWEST_MAX;
     use super::*;
 
     fn event(at_ms: u64) -> Event {
@@ -284,7 +277,7 @@ mod tests {
 
     fn wait_for(log: &EventLog) {
         let begun = Instant::now();
-        while log.lines.waiting() > 0 {
+        while log.waiting() > 0 {
             assert!(begun.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -300,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(EVENTS_FILE);
         let log = EventLog::open(&path).unwrap();
-        let count = BOUNDS.newest_max as u64 + 1000;
+        let count = NEWEST_MAX as u64 + 1000;
         log.note((1..=count).map(event).collect());
         // Somebody else has told it, too.
         log.note((count - 5..=count).map(event).collect());
@@ -337,6 +330,95 @@ mod tests {
             ..EventQuery::default()
         };
         assert_eq!(times(&log, between).await, [5, 4, 3]);
+    }
+
+    fn place(at_ms: u64) -> Option<EventPlace> {
+        Some(event(at_ms).place())
+    }
+
+    /// As a copy does it that is made late.
+    #[tokio::test]
+    async fn old_events_that_come_late_neither_put_newer_ones_out_nor_hide_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(EVENTS_FILE);
+        let mut log = EventLog::open(&path).unwrap();
+        log.note((5001..=10_000).map(event).collect());
+        wait_for(&log);
+        log.note((1..=1000).map(event).collect());
+        wait_for(&log);
+        for _ in 0..2 {
+            let in_memory = EventQuery {
+                limit: NEWEST_MAX as u32,
+                ..EventQuery::default()
+            };
+            let newest = log.memory().answer(&in_memory).map(|it| it.len());
+            assert_eq!(newest, Some(NEWEST_MAX));
+            let after = EventQuery {
+                limit: 700,
+                after: place(6100),
+                ..EventQuery::default()
+            };
+            let expected: Vec<_> = (5400..6100).rev().collect();
+            assert_eq!(times(&log, after).await, expected);
+            let since = EventQuery {
+                limit: 10_000,
+                since_ms: 500,
+                ..EventQuery::default()
+            };
+            let expected = (500..=1000).chain(5001..=10_000).rev();
+            assert_eq!(times(&log, since).await, expected.collect::<Vec<_>>());
+            // It is the same after a restart.
+            log = EventLog::open(&path).unwrap();
+        }
+    }
+
+    fn of_kind(kind: EventKind) -> EventQuery {
+        EventQuery {
+            kind: Some(kind),
+            ..EventQuery::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_the_same_again_has_the_files_looked_through_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(EVENTS_FILE);
+        let log = EventLog::open(&path).unwrap();
+        let back = |at_ms| Event {
+            kind: EventKind::NodeBack,
+            ..event(at_ms)
+        };
+        log.note(vec![back(1)]);
+        log.note((2..=5000).map(event).collect());
+        wait_for(&log);
+        assert_eq!(times(&log, of_kind(EventKind::NodeBack)).await, [1]);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(times(&log, of_kind(EventKind::NodeBack)).await, [1]);
+        // What is put down meanwhile is told, wherever it belongs.
+        log.note(vec![back(0), back(6000)]);
+        assert_eq!(
+            times(&log, of_kind(EventKind::NodeBack)).await,
+            [6000, 1, 0]
+        );
+    }
+
+    #[tokio::test]
+    async fn the_files_are_looked_through_for_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(&folder.path().join(EVENTS_FILE)).unwrap();
+        log.note((1..=5000).map(event).collect());
+        let look = log.looks.acquire().await.unwrap();
+        let refused = log.answer(1, &of_kind(EventKind::NodeBack)).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind, ProblemKind::Busy);
+        assert!(refused.hint.unwrap().contains("repeat it"));
+        // What is in memory is told at once.
+        assert_eq!(times(&log, of_kind(EventKind::NodeLost)).await.len(), 100);
+        drop(look);
+        assert_eq!(
+            times(&log, of_kind(EventKind::NodeBack)).await,
+            [] as [u64; 0]
+        );
     }
 
     #[tokio::test]

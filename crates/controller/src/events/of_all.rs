@@ -10,7 +10,8 @@ use holdfast_api::documents::{EventList, EventQuery, LocalEventState, LocalEvent
 use holdfast_api::{ApiClient, Problem};
 use holdfast_model::NodeId;
 
-use super::log::{EventLog, Found};
+use super::log::EventLog;
+use super::memory::Found;
 use crate::asking::{ask_each, silent};
 use crate::{Controller, problem};
 
