@@ -1,15 +1,23 @@
 //! The copies of the log of whoever steers, at a few other nodes: what happened until a node was lost is told while it is.
 //!
+//! What a copy lacks is looked through from the newest on, in pieces, until everything older is here; then it is put down from there
+//! on, the oldest first: files are changed in that order, and where it is cut short nothing is missing in between.
+//!
 //! Invariants:
 //! - where nothing was told a copy costs one question in each pause, and a short answer;
-//! - what a copy lacks is fetched in so many pieces at most, the newest first.
+//! - so many pieces are fetched at a time at most; what was fetched stays, and the next look goes on from there;
+//! - how everything was is put down only when all events that led to it are here.
 
+use std::future::Future;
 use std::time::Duration;
 
 use holdfast_api::ApiClient;
-use holdfast_api::documents::{EVENTS_MAX, Event, EventQuery};
+use holdfast_api::documents::{
+    EVENTS_MAX, Event, EventPlace, EventQuery, LocalEventState, LocalEvents,
+};
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
+use tokio::time::{Instant, timeout};
 
 use super::log::EventLog;
 use crate::Controller;
@@ -17,10 +25,14 @@ use crate::asking::client_of;
 
 /// Nodes that keep a copy, beside whoever steers: all of them in small clusters; where some of these are lost together, others have it.
 const COPIES: usize = 4;
-/// Pieces that are fetched at a time at most: what a node keeps in memory, and more comes with the next look.
+/// Pieces that are fetched at a time at most: half of the lines that may wait to be written. More comes with the next look.
 const PIECES_MAX: usize = 4;
-/// For how long it is asked at most: whoever steers may be away, and somebody has to notice.
+/// Pieces that are looked through for what is lacking at most: two files full of the shortest events have no more.
+const GAP_MAX: usize = 128;
+/// For how long an answer is waited for, and for how long pieces are begun: whoever steers may be away, and somebody has to notice.
 const TIME_MAX: Duration = Duration::from_secs(2);
+/// How often it is written until when everything was seen to be as it was, as whoever steers does it.
+const STATE_PAUSE: Duration = Duration::from_secs(600);
 
 impl Controller {
     /// Keeps a copy of what whoever steers has put down, if that is this node's part.
@@ -39,8 +51,7 @@ impl Controller {
         let Some(client) = client_of(record, self.connector.as_ref()) else {
             return;
         };
-        let copied = tokio::time::timeout(TIME_MAX, copy(log, &client, leader)).await;
-        if !matches!(copied, Ok(Some(()))) {
+        if copy(log, &client, leader).await.is_none() {
             tracing::debug!(node = %leader, "copy the log of events");
         }
     }
@@ -55,53 +66,360 @@ fn is_keeper(nodes: &[NodeRecord], leader: NodeId, own: NodeId) -> bool {
     after.chain(before).take(COPIES).any(|node| *node == own)
 }
 
-/// Nothing if the node does not answer, or another one does.
-async fn copy(log: &EventLog, client: &ApiClient, leader: NodeId) -> Option<()> {
-    let mut query = EventQuery {
+/// Whoever has put something down, as far as a copy asks it. Nothing where no answer comes in time.
+trait Origin {
+    fn events(&self, query: &EventQuery) -> impl Future<Output = Option<LocalEvents>> + Send;
+
+    fn state(&self) -> impl Future<Output = Option<LocalEventState>> + Send;
+}
+
+impl Origin for ApiClient {
+    async fn events(&self, query: &EventQuery) -> Option<LocalEvents> {
+        timeout(TIME_MAX, self.local_events(query)).await.ok()?.ok()
+    }
+
+    async fn state(&self) -> Option<LocalEventState> {
+        let state = timeout(TIME_MAX, self.local_event_state()).await;
+        state.ok()?.ok()
+    }
+}
+
+/// Copies what is lacking, as far as one look goes. Nothing if the node does not answer, or another one does.
+async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<()> {
+    let begun = Instant::now();
+    let query = EventQuery {
         limit: 1,
         ..EventQuery::default()
     };
-    let first = client.local_events(&query).await.ok()?;
+    let first = origin.events(&query).await?;
     if first.node != leader.0 {
         return None;
     }
     let (mark, _) = log.marked();
     if first.mark == mark {
-        log.note_look(first.looked_ms);
+        log.note_look_of_other(first.looked_ms, STATE_PAUSE);
         return Some(());
     }
-    query.limit = EVENTS_MAX;
-    let mut lacking: Vec<Event> = Vec::new();
-    for _ in 0..PIECES_MAX {
-        let piece = client.local_events(&query).await.ok()?.events;
-        let Some(last) = piece.last() else {
-            break;
-        };
-        query.after = Some(last.place());
-        let is_last = piece.len() < EVENTS_MAX as usize;
-        let count = piece.len();
-        let new: Vec<_> = piece.into_iter().filter(|event| !log.has(&event.place())).collect();
-        let is_known = new.len() < count;
-        lacking.extend(new);
-        if is_last || is_known {
-            break;
+    let begun_before = log.walk().take().filter(|walk| walk.leader == leader);
+    let mut walk = begun_before.unwrap_or_else(|| Walk::new(leader));
+    let gone = walk.go_on(log, origin, begun).await;
+    *log.walk() = Some(walk);
+    gone
+}
+
+/// How far the copy of one node's log is.
+#[derive(Debug)]
+pub(super) struct Walk {
+    leader: NodeId,
+    /// All that its log has before that is here; nothing where that is not known.
+    whole: Option<EventPlace>,
+    /// The places after which pieces are lacking, beside the newest one: the newest first.
+    gap: Vec<EventPlace>,
+}
+
+impl Walk {
+    const fn new(leader: NodeId) -> Self {
+        Self {
+            leader,
+            whole: None,
+            gap: Vec::new(),
         }
     }
-    // How everything is is asked for first, and put down last: it says nothing that is not in the log then, or in that of its node.
-    let state = client.local_event_state().await.ok()?;
-    lacking.reverse();
-    log.note(lacking);
-    if state.node == leader.0 {
-        log.note_state(&state);
+
+    async fn go_on(&mut self, log: &EventLog, origin: &impl Origin, begun: Instant) -> Option<()> {
+        // How everything was comes first: what led to it is in the log by then, and so in the pieces that are fetched after it. The
+        // other way round an event could be in it that is in no piece, and nobody would fetch that any more.
+        let state = origin.state().await?;
+        if state.node != self.leader.0 {
+            return None;
+        }
+        self.reach_down_to(log, &state);
+        for _ in 0..PIECES_MAX {
+            let query = EventQuery {
+                limit: EVENTS_MAX,
+                after: self.gap.last().cloned(),
+                ..EventQuery::default()
+            };
+            let piece = origin.events(&query).await?;
+            if piece.node != self.leader.0 {
+                return None;
+            }
+            if self.take(log, &piece.events) {
+                log.note_state(&state);
+                break;
+            }
+            if begun.elapsed() >= TIME_MAX {
+                break;
+            }
+        }
+        Some(())
     }
-    Some(())
+
+    /// Where a clock was set back, what was told last is older than what is here.
+    fn reach_down_to(&mut self, log: &EventLog, state: &LocalEventState) {
+        let Ok(last) = state.mark.parse::<EventPlace>() else {
+            return;
+        };
+        if self.whole.as_ref().is_some_and(|whole| last < *whole) && !log.has(&last) {
+            self.whole = Some(last);
+        }
+    }
+
+    /// Puts a piece down, the oldest first, if everything older is here; else looks further back. True once everything is here.
+    fn take(&mut self, log: &EventLog, piece: &[Event]) -> bool {
+        let lacking = piece.iter().rev().filter(|it| !log.has(&it.place()));
+        let lacking: Vec<Event> = lacking.cloned().collect();
+        let oldest = piece.last().map(Event::place);
+        let oldest =
+            oldest.filter(|_| piece.len() >= EVENTS_MAX as usize && self.gap.len() < GAP_MAX);
+        if let Some(oldest) = oldest {
+            let is_whole = match &self.whole {
+                Some(whole) => oldest <= *whole,
+                None => lacking.is_empty(),
+            };
+            if !is_whole {
+                self.gap.push(oldest);
+                return false;
+            }
+        }
+        log.note(lacking);
+        match self.gap.pop() {
+            Some(place) => {
+                self.whole = Some(place);
+                false
+            }
+            None => {
+                self.whole = piece.first().map(Event::place);
+                true
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use holdfast_api::documents::{EventKind, EventSeverity};
     use holdfast_model::{Incarnation, StoreId};
 
     use super::*;
+
+    fn event(at_ms: u64) -> Event {
+        Event {
+            id: format!("a-1-{at_ms:08x}"),
+            at_ms,
+            kind: EventKind::NodeLost,
+            severity: EventSeverity::Warning,
+            subject: "node n2".to_owned(),
+            detail: "down".to_owned(),
+            not_before_ms: None,
+        }
+    }
+
+    fn events(times: impl IntoIterator<Item = u64>) -> Vec<Event> {
+        times.into_iter().map(event).collect()
+    }
+
+    /// Whoever steers, with what happens there after each answer.
+    struct Leader {
+        log: EventLog,
+        after: Mutex<Box<dyn FnMut(&EventLog) + Send>>,
+        /// Pieces after which it answers no more.
+        pieces_left: AtomicU32,
+    }
+
+    impl Leader {
+        fn new(folder: &Path) -> Self {
+            Self {
+                log: EventLog::open(&folder.join("leader.log")).unwrap(),
+                after: Mutex::new(Box::new(|_| {})),
+                pieces_left: AtomicU32::new(u32::MAX),
+            }
+        }
+
+        fn tell(&self, times: impl IntoIterator<Item = u64>) {
+            tell(&self.log, events(times));
+        }
+
+        fn then(self, after: impl FnMut(&EventLog) + Send + 'static) -> Self {
+            Self {
+                after: Mutex::new(Box::new(after)),
+                ..self
+            }
+        }
+    }
+
+    /// As whoever steers does it.
+    fn tell(log: &EventLog, events: Vec<Event>) {
+        let last = events.last().unwrap().place();
+        log.note(events);
+        log.note_state(&LocalEventState {
+            node: 1,
+            mark: last.to_string(),
+            looked_ms: 1_000_000,
+            state: Some(serde_json::json!({ "last": last.to_string() })),
+        });
+    }
+
+    impl Origin for Leader {
+        async fn events(&self, query: &EventQuery) -> Option<LocalEvents> {
+            if query.limit > 1 {
+                let left = self.pieces_left.load(Ordering::Relaxed);
+                self.pieces_left
+                    .store(left.checked_sub(1)?, Ordering::Relaxed);
+            }
+            let answer = self.log.answer(1, query).await.ok();
+            self.after.lock().unwrap()(&self.log);
+            answer
+        }
+
+        async fn state(&self) -> Option<LocalEventState> {
+            let state = self
+                .log
+                .state()
+                .map(|state| LocalEventState { node: 1, ..state });
+            self.after.lock().unwrap()(&self.log);
+            state
+        }
+    }
+
+    const LEADER: NodeId = NodeId(1);
+
+    async fn look(log: &EventLog, leader: &Leader) -> Option<()> {
+        let copied = copy(log, leader, LEADER).await;
+        // Whatever came of it: what is said to be so is in the copy.
+        if let Ok(last) = log.marked().0.parse() {
+            assert!(
+                log.has(&last),
+                "{last} is in no copy, and is not fetched any more"
+            );
+        }
+        copied
+    }
+
+    /// All that a log has, the newest first.
+    async fn all(log: &EventLog) -> Vec<Event> {
+        let mut query = EventQuery {
+            limit: EVENTS_MAX,
+            ..EventQuery::default()
+        };
+        let mut all = Vec::new();
+        loop {
+            let piece = log.answer(1, &query).await.unwrap().events;
+            let Some(last) = piece.last() else {
+                return all;
+            };
+            query.after = Some(last.place());
+            all.extend(piece);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_told_while_it_is_copied_is_copied_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let leader = Leader::new(folder.path());
+        leader.tell([1]);
+        let mut next = 2;
+        let leader = leader.then(move |log| {
+            if next < 10 {
+                tell(log, events([next]));
+                next += 1;
+            }
+        });
+        let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+        for _ in 0..9 {
+            look(&log, &leader).await.unwrap();
+        }
+        assert_eq!(log.marked().0, event(9).place().to_string());
+        assert_eq!(all(&log).await, all(&leader.log).await);
+        assert_eq!(log.state(), leader.log.state());
+    }
+
+    #[tokio::test]
+    async fn a_copy_is_whole_in_the_end_however_much_it_lacks_and_how_often_it_is_cut_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let leader = Leader::new(folder.path());
+        for thousand in 0..7 {
+            leader.tell(thousand * 1000 + 1..=thousand * 1000 + 1000);
+            wait_for(&leader.log).await;
+        }
+        leader.tell(7001..=7300);
+        let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+        // It has something of before.
+        log.note(events(1..=300));
+        let mut looks = 0;
+        while log.marked().0 != leader.log.marked().0 {
+            // What has come stays, though the next piece does not.
+            leader.pieces_left.store(3, Ordering::Relaxed);
+            let copied = look(&log, &leader).await;
+            assert_eq!(copied.is_some(), log.marked().0 == leader.log.marked().0);
+            if looks == 2 {
+                leader.tell(7301..=7800);
+            }
+            looks += 1;
+            assert!(looks < 10, "{looks}");
+            wait_for(&log).await;
+        }
+        assert_eq!(all(&log).await, events((1..=7800).rev()));
+        // From now on it is a matter of one piece.
+        leader.tell([7801]);
+        leader.pieces_left.store(1, Ordering::Relaxed);
+        look(&log, &leader).await.unwrap();
+        assert_eq!(log.marked().0, event(7801).place().to_string());
+    }
+
+    #[tokio::test]
+    async fn what_is_told_by_a_clock_that_was_set_back_is_copied_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let leader = Leader::new(folder.path());
+        leader.tell(10_001..=12_500);
+        let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+        for _ in 0..3 {
+            look(&log, &leader).await.unwrap();
+        }
+        assert_eq!(log.marked(), leader.log.marked());
+        leader.tell([5]);
+        for _ in 0..3 {
+            look(&log, &leader).await.unwrap();
+        }
+        assert_eq!(log.marked(), leader.log.marked());
+        assert_eq!(all(&log).await, all(&leader.log).await);
+    }
+
+    #[tokio::test]
+    async fn until_when_everything_was_as_it_was_is_written_each_ten_minutes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("copy.log");
+        let leader = Leader::new(folder.path());
+        leader.tell([1]);
+        let log = EventLog::open(&path).unwrap();
+        look(&log, &leader).await.unwrap();
+        for (looked_ms, written_ms) in [(1_599_999, 1_000_000), (1_600_000, 1_600_000)] {
+            leader.log.note_look(looked_ms);
+            look(&log, &leader).await.unwrap();
+            wait_for(&log).await;
+            let written = EventLog::open(&path).unwrap().state().unwrap();
+            let told = leader.log.state().unwrap();
+            assert_eq!(
+                written,
+                LocalEventState {
+                    looked_ms: written_ms,
+                    ..told
+                }
+            );
+        }
+    }
+
+    async fn wait_for(log: &EventLog) {
+        let begun = Instant::now();
+        while log.waiting() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 
     #[test]
     fn a_few_nodes_after_whoever_steers_keep_copies() {

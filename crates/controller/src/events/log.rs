@@ -17,6 +17,7 @@ use holdfast_api::{Problem, ProblemKind};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::copying::Walk;
 use super::memory::{Found, Memory};
 use crate::line_log::{Bounds, Line, LineLog};
 
@@ -49,6 +50,8 @@ pub struct EventLog {
     memory: Arc<Mutex<Memory>>,
     /// Whoever looks through the files holds it.
     looks: Arc<Semaphore>,
+    /// How far the copy of another one's log is.
+    walk: Arc<Mutex<Option<Walk>>>,
 }
 
 /// How everything was when something was last put down.
@@ -58,6 +61,8 @@ pub(super) struct Last {
     pub(super) mark: String,
     /// Until when everything was seen to be so: milliseconds since 1970 (UTC).
     pub(super) looked_ms: u64,
+    /// The same, as it was last put down.
+    written_ms: u64,
     /// [`LocalEventState`], as it is written; empty where there is none.
     text: Vec<u8>,
 }
@@ -96,6 +101,7 @@ impl EventLog {
             last: Arc::new(Mutex::new(last)),
             memory: Arc::new(Mutex::new(memory)),
             looks: Arc::new(Semaphore::new(1)),
+            walk: Arc::default(),
         })
     }
 
@@ -119,6 +125,15 @@ impl EventLog {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far the copy of another one's log is, if one was begun.
+    pub(super) fn walk(&self) -> MutexGuard<'_, Option<Walk>> {
+        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names what was last put down, and until when everything was seen to be as it was then.
@@ -160,6 +175,7 @@ impl EventLog {
         *self.last() = Last {
             mark: state.mark.clone(),
             looked_ms: state.looked_ms,
+            written_ms: state.looked_ms,
             text,
         };
     }
@@ -168,6 +184,19 @@ impl EventLog {
     pub(super) fn note_look(&self, looked_ms: u64) {
         let mut last = self.last();
         last.looked_ms = last.looked_ms.max(looked_ms);
+    }
+
+    /// The same, as another one has seen it, of whose log this is a copy. It is written now and then: after a loss of power everywhere
+    /// at once no more is known.
+    pub(super) fn note_look_of_other(&self, looked_ms: u64, write_each: Duration) {
+        self.note_look(looked_ms);
+        let last = self.last().clone();
+        let since = last.looked_ms.saturating_sub(last.written_ms);
+        if since >= write_each.as_millis() as u64
+            && let Some(state) = self.state()
+        {
+            self.note_state(&state);
+        }
     }
 
     /// How everything was, if something was put down.
@@ -250,6 +279,7 @@ fn last_of(text: Vec<u8>) -> Option<Last> {
     Some(Last {
         mark: state.mark,
         looked_ms: state.looked_ms,
+        written_ms: state.looked_ms,
         text,
     })
 }
