@@ -238,3 +238,43 @@ async fn what_changed_while_nothing_ran_is_told_by_whoever_steers_first() {
     assert_eq!(log.silent, ["n2"]);
     again.stop().await;
 }
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_named_and_hides_no_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let folder = folder.path();
+    // More than is in memory: the rest is in the file.
+    let event = |at_ms: u64| Event {
+        id: format!("a-1-{at_ms:08x}"),
+        at_ms,
+        kind: EventKind::NodeBack,
+        severity: EventSeverity::Info,
+        subject: "node n9".to_owned(),
+        detail: "up".to_owned(),
+        not_before_ms: None,
+    };
+    let lines = (1..=5000).map(|at_ms| serde_json::to_string(&event(at_ms)).unwrap() + "\n");
+    let file = folder_of(1, folder).join(EVENTS_FILE);
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    let first = Process::start(1, &store, folder).await;
+    let second = Process::start(2, &store, folder).await;
+    first.told(EventKind::NodeStanding, "node n2", 1).await;
+    let query = EventQuery {
+        kind: Some(EventKind::NodeStanding),
+        ..EventQuery::default()
+    };
+    let list = first.controller.event_log(query.clone()).await.unwrap();
+    assert!(list.silent.is_empty() && !list.events.is_empty());
+    second.has(&list.events[0]).await;
+    // No question that was asked before.
+    let query = EventQuery { limit: 99, ..query };
+    std::fs::create_dir(file.with_extension("log.old")).unwrap();
+    let named = first.controller.event_log(query).await.unwrap();
+    assert_eq!(named.silent, ["n1"]);
+    assert_eq!(named.events, list.events);
+    for process in [first, second] {
+        process.stop().await;
+    }
+}

@@ -2,12 +2,12 @@
 //!
 //! Invariants:
 //! - what is in several logs is told once;
-//! - a node that does not answer is named.
+//! - a node that does not answer is named, also the one that is asked, if its own log cannot be read.
 
 use std::collections::BTreeSet;
 
 use holdfast_api::documents::{EventList, EventQuery, LocalEventState, LocalEvents};
-use holdfast_api::{ApiClient, Problem};
+use holdfast_api::{ApiClient, Problem, ProblemKind};
 use holdfast_model::NodeId;
 
 use super::log::EventLog;
@@ -63,12 +63,22 @@ impl Controller {
             async move { client.local_events(&query).await }
         };
         let mut told = ask_each(others, self.connector.as_ref(), ask).await;
-        let silent = silent(nodes.iter(), |node| {
-            Some(node) == here || told.iter().any(|answer| answer.node == node.0)
-        });
+        let mut is_told_here = true;
         if self.event_log.is_some() {
-            told.push(self.events_here(&query).await?);
+            match self.events_here(&query).await {
+                Ok(answer) => told.push(answer),
+                // That ends by itself, and what helps is not to look elsewhere.
+                Err(problem) if problem.kind == ProblemKind::Busy => return Err(problem),
+                Err(problem) => {
+                    tracing::error!("tell what happened without this node: {problem}");
+                    is_told_here = false;
+                }
+            }
         }
+        let silent = silent(nodes.iter(), |node| {
+            let is_here = Some(node) == here && is_told_here;
+            is_here || told.iter().any(|answer| answer.node == node.0)
+        });
         Ok(merged(&told, &query, silent))
     }
 }
