@@ -52,9 +52,9 @@ pub enum EventKind {
     AlarmAcknowledged,
     /// An alarm is over.
     AlarmCleared,
-    /// A receiver was told of alarms.
+    /// Receivers were told of alarms.
     AlarmTold,
-    /// A receiver could not be told of alarms.
+    /// Receivers could not be told of alarms.
     AlarmUntold,
     /// A node steers the cluster from now on, and tells what changes.
     Steering,

@@ -95,7 +95,8 @@ pub(super) async fn local_events<A: Api>(
 
 /// How everything was when something happened last, as the node that is asked has it
 ///
-/// For the node that steers next: it tells what has changed since.
+/// For the node that steers next: it tells what has changed since. Who is told of alarms is in it, too, so it is for nodes and
+/// administrators.
 #[utoipa::path(get, path = "/api/v1/local/events/state", responses(
     (status = 200, body = LocalEventState),
     OfNode,

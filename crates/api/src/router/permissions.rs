@@ -71,7 +71,7 @@ const TABLE: &[(&str, &str, Need)] = &[
     row("GET", "/api/v1/events", Viewer, Cluster),
     row("GET", "/api/v1/events/log", Viewer, Cluster),
     row("GET", "/api/v1/local/events", Viewer, Cluster),
-    row("GET", "/api/v1/local/events/state", Viewer, Cluster),
+    row("GET", "/api/v1/local/events/state", Administrator, Cluster),
     row("GET", "/api/v1/tasks", Viewer, Cluster),
     row("GET", "/api/v1/tasks/{id}", Viewer, Cluster),
     row("DELETE", "/api/v1/tasks/{id}", Operator, Cluster),

@@ -1,12 +1,13 @@
 //! What changed of the alarms between two looks, and who was told of them, for those who listen, and those who ask later.
 //!
-//! Invariant: why somebody could not be told is for administrators, and told nowhere here.
+//! Invariant: who the receivers are, and why one could not be told, is for administrators, and told nowhere here: viewers see events.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{AlarmSeverity, EventKind, EventSeverity};
 use holdfast_control::forgotten_changes;
-use holdfast_model::record::{AlarmEntry, AlarmsRecord};
+use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverWay};
+use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
 
 use super::documents::severity;
@@ -24,6 +25,33 @@ pub(crate) struct AlarmsSeen {
     alarms: AlarmsRecord,
     /// The receivers that are told of critical alarms only.
     critical_only: BTreeSet<String>,
+    /// All receivers. Earlier versions do not say.
+    #[serde(default)]
+    ways: BTreeMap<String, Way>,
+}
+
+/// How a receiver is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Way {
+    Mail,
+    Webhook,
+}
+
+impl Way {
+    const fn of(way: &ReceiverWay) -> Self {
+        match way {
+            ReceiverWay::Mail { .. } => Self::Mail,
+            ReceiverWay::Webhook { .. } => Self::Webhook,
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Mail => "by mail",
+            Self::Webhook => "by webhook",
+        }
+    }
 }
 
 impl From<&Kept> for AlarmsSeen {
@@ -33,10 +61,12 @@ impl From<&Kept> for AlarmsSeen {
             trouble.why.clear();
         }
         let receivers = kept.receivers.receivers.iter();
-        let critical = receivers.filter(|(_, receiver)| receiver.critical_only);
+        let critical = receivers.clone().filter(|(_, it)| it.critical_only);
+        let ways = receivers.map(|(name, it)| (name.clone(), Way::of(&it.way)));
         Self {
             alarms,
             critical_only: critical.map(|(name, _)| name.clone()).collect(),
+            ways: ways.collect(),
         }
     }
 }
@@ -57,23 +87,19 @@ pub(crate) fn alarm_changes(before: &AlarmsSeen, then: &AlarmsSeen) -> Vec<Chang
 
 fn of_receivers(before: &AlarmsRecord, then: &AlarmsSeen, changes: &mut Vec<Change>) {
     let now = &then.alarms;
-    for (name, until) in &now.told {
+    let (mut untold, mut told_all) = (BTreeMap::new(), BTreeMap::new());
+    let on_record = now
+        .told
+        .iter()
+        .filter_map(|(name, until)| Some((name, until, *then.ways.get(name)?)));
+    for (name, until, way) in on_record {
         let trouble = now.undelivered.get(name);
         let known = before.undelivered.get(name);
         if let Some(trouble) = trouble
             && known.is_none_or(|known| trouble.is_given_up && !known.is_given_up)
         {
-            let words = if trouble.is_given_up {
-                "could not be told of alarms, and that is given up: `holdfast receiver list` says why"
-            } else {
-                "cannot be told of alarms, and is tried again: `holdfast receiver list` says why"
-            };
-            changes.push(Change {
-                kind: EventKind::AlarmUntold,
-                severity: EventSeverity::Warning,
-                subject: format!("receiver {name}"),
-                detail: words.to_owned(),
-            });
+            let ways: &mut Vec<Way> = untold.entry(trouble.is_given_up).or_default();
+            ways.push(way);
         }
         // A new receiver is told of nothing that was before it.
         let Some(since) = before.told.get(name) else {
@@ -83,15 +109,56 @@ fn of_receivers(before: &AlarmsRecord, then: &AlarmsSeen, changes: &mut Vec<Chan
         if since >= until || is_given_up {
             continue;
         }
-        if let Some(detail) = told(now, (*since, *until), then.critical_only.contains(name)) {
-            changes.push(Change {
-                kind: EventKind::AlarmTold,
-                severity: EventSeverity::Info,
-                subject: format!("receiver {name}"),
-                detail,
-            });
+        if let Some(what) = told(now, (*since, *until), then.critical_only.contains(name)) {
+            let ways: &mut Vec<Way> = told_all.entry(what).or_default();
+            ways.push(way);
         }
     }
+    let subject = || "receivers".to_owned();
+    let total = then.ways.len();
+    for (is_given_up, ways) in untold {
+        let words = if is_given_up {
+            "could not be told of alarms, and that is given up"
+        } else {
+            "cannot be told of alarms, and that is tried again"
+        };
+        changes.push(Change {
+            kind: EventKind::AlarmUntold,
+            severity: EventSeverity::Warning,
+            subject: subject(),
+            detail: format!(
+                "{} {words}: `holdfast receiver list` tells administrators who, and why",
+                counted(ways, total)
+            ),
+        });
+    }
+    changes.extend(told_all.into_iter().map(|(what, ways)| Change {
+        kind: EventKind::AlarmTold,
+        severity: EventSeverity::Info,
+        subject: subject(),
+        detail: format!("told {}: {what}", counted(ways, total)),
+    }));
+}
+
+/// How many receivers of all, and in which way.
+fn counted(ways: Vec<Way>, total: usize) -> String {
+    let count = ways.len();
+    let mut by_way: BTreeMap<Way, usize> = BTreeMap::new();
+    for way in ways {
+        *by_way.entry(way).or_default() += 1;
+    }
+    let words: Vec<_> = match by_way.len() {
+        1 => by_way.keys().map(|way| way.words().to_owned()).collect(),
+        _ => by_way
+            .iter()
+            .map(|(way, count)| format!("{count} {}", way.words()))
+            .collect(),
+    };
+    format!(
+        "{count} of {} ({})",
+        Count::of(total, "receiver"),
+        words.join(", ")
+    )
 }
 
 /// What a receiver was told that has been told of these changes, if it was anything.
@@ -121,7 +188,7 @@ fn told(alarms: &AlarmsRecord, (since, until): (u64, u64), critical_only: bool) 
     if others > 0 {
         names.push(format!("{others} more"));
     }
-    Some(format!("was told: {}", names.join(", ")))
+    Some(names.join(", "))
 }
 
 fn of_alarms(before: &AlarmsRecord, then: &AlarmsRecord) -> Vec<Change> {
@@ -180,9 +247,9 @@ fn change(kind: EventKind, severity: EventSeverity, entry: &AlarmEntry, detail: 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use holdfast_model::record::{Acknowledgement, Clearing, Undelivered};
+    use holdfast_model::record::{
+        Acknowledgement, Clearing, ReceiverRecord, ReceiversRecord, Undelivered,
+    };
 
     use super::*;
 
@@ -275,8 +342,22 @@ mod tests {
                 .collect(),
             ..AlarmsRecord::default()
         };
+        let webhook = || ReceiverRecord {
+            critical_only: false,
+            authority: String::new(),
+            way: ReceiverWay::Webhook {
+                url: "https://hooks.example/1".to_owned(),
+                secret: None,
+            },
+        };
+        let receivers = ["chat", "ops"].map(|name| (name.to_owned(), webhook()));
+        let receivers = ReceiversRecord {
+            receivers: receivers.into(),
+            ..ReceiversRecord::default()
+        };
         (&Kept {
             alarms,
+            receivers,
             ..Kept::default()
         })
             .into()
@@ -286,7 +367,7 @@ mod tests {
     fn who_was_told_and_who_could_not_be_is_told() {
         let words = |before: &AlarmsSeen, then: &AlarmsSeen| {
             let changes = alarm_changes(before, then).into_iter();
-            let of_receivers = changes.filter(|it| it.subject == "receiver ops");
+            let of_receivers = changes.filter(|it| it.subject == "receivers");
             of_receivers
                 .map(|it| (it.kind, it.detail))
                 .collect::<Vec<_>>()
@@ -299,7 +380,7 @@ mod tests {
         assert!(!told[0].1.contains("smtp"), "{told:?}");
         assert!(!serde_json::to_string(&trouble).unwrap().contains("smtp"));
         assert_eq!(words(&trouble, &trouble), []);
-        let all = "was told: node-lost raised of node n2, node-lost raised of node n1";
+        let all = "told 1 of 2 receivers (by webhook): node-lost raised of node n2, node-lost raised of node n1";
         let expected = [(EventKind::AlarmTold, all.to_owned())];
         assert_eq!(words(&trouble, &seen(2, 2, None)), expected);
         // What is given up was told to nobody.
@@ -314,5 +395,30 @@ mod tests {
             entry.kind = "pool-filling".to_owned();
         }
         assert_eq!(words(&untold, &then), []);
+    }
+
+    /// Viewers see events, and may not list receivers.
+    #[test]
+    fn receivers_are_counted_and_not_named() {
+        let both = |told: u64, trouble: Option<bool>| {
+            let mut seen = seen(2, told, trouble);
+            seen.ways.insert("ops".to_owned(), Way::Mail);
+            seen.alarms.told.insert("chat".to_owned(), told);
+            // It is on record no more.
+            seen.alarms.told.insert("gone".to_owned(), told);
+            seen
+        };
+        let told = alarm_changes(&both(0, None), &both(2, None));
+        assert_eq!(told.len(), 1, "{told:?}");
+        let words = "told 2 of 2 receivers (1 by mail, 1 by webhook): node-lost raised of ";
+        assert!(told[0].detail.starts_with(words), "{told:?}");
+        let untold = alarm_changes(&both(0, None), &both(0, Some(true)));
+        assert_eq!(untold.len(), 1, "{untold:?}");
+        let words = "1 of 2 receivers (by mail) could not be told of alarms, and that is given up";
+        assert!(untold[0].detail.starts_with(words), "{untold:?}");
+        for change in told.iter().chain(&untold) {
+            let text = format!("{} {}", change.subject, change.detail);
+            assert!(!text.contains("ops") && !text.contains("chat"), "{text}");
+        }
     }
 }
