@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{LocalHistory, LocalStalls};
 use holdfast_api::trace::carried;
-use holdfast_api::{ApiClient, ClientError};
+use holdfast_api::{ApiClient, ClientError, ProblemKind};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
@@ -76,6 +76,27 @@ where
     asked.join_all().await.into_iter().flatten().collect()
 }
 
+/// Asks a node for a piece that comes after another one. One of an earlier version knows of no pieces, and refuses that: it is asked
+/// for `all` that it has, and whoever puts answers together passes over what was told before.
+///
+/// # Errors
+/// [`ClientError`].
+pub(crate) async fn ask_piece<Q, T, F>(
+    query: Q,
+    all: Option<Q>,
+    ask: impl Fn(Q) -> F,
+) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    match (ask(query).await, all) {
+        (Err(ClientError::Problem(problem)), Some(all)) if problem.kind == ProblemKind::Invalid => {
+            ask(all).await
+        }
+        (answer, _) => answer,
+    }
+}
+
 /// The names of those of these nodes that did not answer.
 pub(crate) fn silent<'a>(
     nodes: impl Iterator<Item = &'a NodeRecord>,
@@ -98,5 +119,40 @@ impl Controller {
         let node = NodeId(report.node);
         let record = inventory.nodes.get(&node)?;
         (whose(&report, record) == Whose::Registered).then_some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::Problem;
+
+    use super::*;
+
+    /// As a node of an earlier version does, and one of this.
+    async fn told(knows_pieces: bool, after: Option<u8>) -> Result<Vec<u8>, ClientError> {
+        let all = after.is_some().then_some(None);
+        ask_piece(after, all, |after| async move {
+            match after {
+                Some(_) if !knows_pieces => Err(Problem::new(ProblemKind::Invalid, "after").into()),
+                Some(after) => Ok((0..after).collect()),
+                None => Ok(vec![0, 1, 2, 3]),
+            }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_node_that_knows_no_pieces_is_asked_for_all() {
+        assert_eq!(told(true, Some(2)).await.unwrap(), [0, 1]);
+        assert_eq!(told(false, Some(2)).await.unwrap(), [0, 1, 2, 3]);
+        assert_eq!(told(false, None).await.unwrap(), [0, 1, 2, 3]);
+        // What is refused for another reason stays refused.
+        let refused = ask_piece(0, None, |_: u8| async {
+            Err::<(), _>(ClientError::from(Problem::new(
+                ProblemKind::Invalid,
+                "limit",
+            )))
+        });
+        assert!(refused.await.is_err());
     }
 }

@@ -18,7 +18,7 @@ use holdfast_model::{NodeId, VolumeId};
 use holdfast_tls::Connector;
 use tokio::sync::watch;
 
-use crate::asking::{ask_each, silent};
+use crate::asking::{ask_each, ask_piece, silent};
 use crate::{Controller, problem};
 
 /// What the node in this process keeps and counts.
@@ -108,7 +108,14 @@ async fn collect(
     let others = others.filter(|node| Some(node.node) != here);
     let answers = ask_each(others, connector, |client| {
         let query = query.clone();
-        async move { client.local_stalls(query).await }
+        async move {
+            let all = query.after.is_some().then(|| StallQuery {
+                limit: STALLS_MAX,
+                after: None,
+                ..query.clone()
+            });
+            ask_piece(query, all, |query| client.local_stalls(query)).await
+        }
     });
     let answers = answers.await.into_iter().chain(local);
     answers

@@ -12,7 +12,7 @@ use holdfast_api::documents::{
 use holdfast_api::{ApiClient, Problem};
 
 use super::Accounts;
-use crate::asking::{Answer, ask_each_within, silent};
+use crate::asking::{Answer, ask_each_within, ask_piece, silent};
 use crate::reports::REPORT_TIME_MAX;
 
 /// How long a node may take where it has to read its files: some hundred MiB, one question after another.
@@ -38,7 +38,14 @@ impl Accounts {
         };
         let ask = |client: ApiClient| {
             let asked = asked.clone();
-            async move { client.local_audit(asked).await }
+            async move {
+                let all = asked.after.is_some().then(|| AuditQuery {
+                    limit: AUDIT_MAX,
+                    after: None,
+                    ..asked.clone()
+                });
+                ask_piece(asked, all, |asked| client.local_audit(asked)).await
+            }
         };
         let time_max = match after {
             Some(_) => FILES_TIME_MAX,
