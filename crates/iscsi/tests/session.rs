@@ -379,7 +379,7 @@ fn a_command_that_waits_for_its_data_is_aborted_without_the_layer_above() {
     while let Some(chunk) = world.hosts[host].to_target.pop_front() {
         let connection = world.hosts[host].connection;
         world.with_target(|target, now, out| {
-            target.handle_received(now, connection, (now, chunk), out)
+            target.handle_received(now, connection, (now, chunk), out);
         });
     }
     world
@@ -772,7 +772,7 @@ fn a_host_that_does_not_read_holds_bounded_output_and_starves_nobody() {
             break;
         };
         world.with_target(|target, now, out| {
-            target.handle_received(now, connection, (now, chunk), out)
+            target.handle_received(now, connection, (now, chunk), out);
         });
     }
     assert!(

@@ -48,7 +48,7 @@ enum Before {
     /// They are asked since a time, in milliseconds since 1970 (UTC).
     Asked(u64, JoinHandle<Found>),
     /// This was told in the pass before.
-    Told(Told),
+    Told(Box<Told>),
 }
 
 /// What is remembered from pass to pass.
@@ -119,7 +119,7 @@ impl Chronicle {
                 asked.await.unwrap_or_default()
             }
             Before::Told(told) => Found {
-                told: Some(told),
+                told: Some(*told),
                 looked_ms: log.marked().1,
                 since: Vec::new(),
             },
@@ -150,7 +150,7 @@ impl Chronicle {
             at: events.last().map(Event::place).or(at_before),
         };
         self.put_down(controller, log, events, &told);
-        self.before = Before::Told(told);
+        self.before = Before::Told(Box::new(told));
     }
 
     fn put_down(

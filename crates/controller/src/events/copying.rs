@@ -223,10 +223,13 @@ mod tests {
         times.into_iter().map(event).collect()
     }
 
+    /// What happens at whoever steers.
+    type Happening = dyn FnMut(&EventLog) + Send;
+
     /// Whoever steers, with what happens there after each answer.
     struct Leader {
         log: EventLog,
-        after: Mutex<Box<dyn FnMut(&EventLog) + Send>>,
+        after: Mutex<Box<Happening>>,
         /// Pieces after which it answers no more.
         pieces_left: AtomicU32,
     }

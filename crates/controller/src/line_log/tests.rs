@@ -154,7 +154,7 @@ fn what_was_written_in_part_is_whole_and_there_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lines.log");
     let (log, _) = LineLog::<u64>::over(&path, BOUNDS);
-    let mut writer = Writer::of(path.clone(), BOUNDS);
+    let mut writer = Writer::of(path, BOUNDS);
     writer.write(&[&1]).unwrap();
     writer.file().unwrap().write_all(b"2\n3").unwrap();
     writer.take_back();

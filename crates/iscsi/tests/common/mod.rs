@@ -177,7 +177,7 @@ impl World {
 
     pub fn send_raw(&mut self, connection: ConnectionId, bytes: Bytes) {
         self.with_target(|target, now, out| {
-            target.handle_received(now, connection, (now, bytes), out)
+            target.handle_received(now, connection, (now, bytes), out);
         });
     }
 
@@ -439,7 +439,7 @@ impl World {
             return false;
         };
         self.with_target(|target, now, out| {
-            target.handle_received(now, connection, (now, chunk), out)
+            target.handle_received(now, connection, (now, chunk), out);
         });
         true
     }

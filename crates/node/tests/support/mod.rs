@@ -567,7 +567,7 @@ impl Api for LocalApi {
         elsewhere()
     }
 
-    async fn local_traffic(&self) -> Result<holdfast_api::documents::LocalTraffic, Problem> {
+    async fn local_traffic(&self) -> Result<LocalTraffic, Problem> {
         self.0.history.traffic().await
     }
 
