@@ -35,6 +35,8 @@ pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
     nodes: BTreeMap<NodeId, Report>,
+    /// Which of them tell of a slice: a few of what may be many, and asked for all the time.
+    holders: BTreeMap<SliceId, Vec<NodeId>>,
     /// For how long it was waited for nodes that did not answer, when all others had.
     waited: Duration,
     /// What the node in this process says, where another one is the node of its number.
@@ -194,15 +196,24 @@ impl Reports {
                 answers.push(answer);
             }
         }
-        let nodes = answers
-            .into_iter()
-            .map(|one| (NodeId(one.report.node), Report::new(one)));
         Self {
-            nodes: nodes.collect(),
             waited: last.elapsed(),
-            ..Self::default()
+            ..Self::of_answers(answers)
         }
-        .compared()
+    }
+
+    fn of_answers(answers: impl IntoIterator<Item = Answered>) -> Self {
+        let mut all = Self::default();
+        for answer in answers {
+            let node = NodeId(answer.report.node);
+            all.nodes.insert(node, Report::new(answer));
+        }
+        for (node, report) in &all.nodes {
+            for slice in report.slices.keys() {
+                all.holders.entry(*slice).or_default().push(*node);
+            }
+        }
+        all.compared()
     }
 
     /// Whether every node of the cluster says that it opens what is sealed with this key.
@@ -223,14 +234,7 @@ impl Reports {
 
     /// Those of registered nodes.
     pub(crate) fn of(reports: impl IntoIterator<Item = LocalReport>) -> Self {
-        let nodes = reports
-            .into_iter()
-            .map(|one| (NodeId(one.node), Report::new(one.into())));
-        Self {
-            nodes: nodes.collect(),
-            ..Self::default()
-        }
-        .compared()
+        Self::of_answers(reports.into_iter().map(Answered::from))
     }
 
     /// One of the nodes has yet to register.
@@ -321,9 +325,8 @@ impl Reports {
 
     /// What the nodes say of their replicas of a slice.
     pub(crate) fn replicas(&self, slice: SliceId) -> impl Iterator<Item = (NodeId, &LocalSlice)> {
-        self.nodes
-            .iter()
-            .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
+        let holders = self.holders.get(&slice).into_iter().flatten();
+        holders.filter_map(move |node| Some((*node, self.replica(*node, slice)?)))
     }
 
     /// The slices of which a node knows bad blocks of its own, and how many.
@@ -691,17 +694,10 @@ mod tests {
     #[test]
     fn what_a_node_lacks_to_be_relied_on_is_told_apart() {
         let absence = |report: LocalReport, is_registered| {
-            let nodes = [(
-                NodeId(1),
-                Report::new(Answered {
-                    is_registered,
-                    ..report.into()
-                }),
-            )];
-            let reports = Reports {
-                nodes: nodes.into(),
-                ..Reports::default()
-            };
+            let reports = Reports::of_answers([Answered {
+                is_registered,
+                ..report.into()
+            }]);
             assert_eq!(
                 reports.is_open(NodeId(1)),
                 reports.absence(NodeId(1)).is_none()

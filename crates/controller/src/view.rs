@@ -196,11 +196,13 @@ pub(crate) fn node_details(inventory: &Inventory, reports: &Reports, node: NodeI
     });
     let mut slices: Vec<_> = slices.collect();
     slices.sort_by(|one, other| (&one.volume, one.index).cmp(&(&other.volume, other.index)));
+    let held = all_held(inventory, reports).remove(&node);
     NodeDetails {
         node: node_document(
             inventory,
             reports,
             &inventory.nodes[&node],
+            &held.unwrap_or_default(),
             &all_missing(inventory, reports),
         ),
         slices,
@@ -233,14 +235,46 @@ fn some_of(count: u64, slices: u64, what: [&str; 2]) -> String {
 }
 
 pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
-    let nodes = inventory.nodes.values();
     let missing = all_missing(inventory, reports);
+    let held = all_held(inventory, reports);
+    let nothing = Held::default();
+    let nodes = inventory.nodes.values().map(|record| {
+        let held = held.get(&record.node).unwrap_or(&nothing);
+        node_document(inventory, reports, record, held, &missing)
+    });
     NodeList {
-        nodes: nodes
-            .map(|record| node_document(inventory, reports, record, &missing))
-            .collect(),
+        nodes: nodes.collect(),
         next: None,
     }
+}
+
+/// What a node has of slices.
+#[derive(Default)]
+struct Held<'a> {
+    replicas: u32,
+    /// Those that it leads, and that somebody serves.
+    primaries: u32,
+    /// Those that are to go.
+    leaving: Vec<&'a SliceRecord>,
+}
+
+/// The same of all nodes: slices are looked at once, for there may be thousands.
+fn all_held<'a>(inventory: &'a Inventory, reports: &Reports) -> BTreeMap<NodeId, Held<'a>> {
+    let mut all: BTreeMap<NodeId, Held<'a>> = BTreeMap::new();
+    let volumes = inventory.volumes.values();
+    for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
+        if server(reports, slice).is_some() {
+            all.entry(slice.primary).or_default().primaries += 1;
+        }
+        for replica in &slice.replicas {
+            let held = all.entry(replica.node).or_default();
+            held.replicas += 1;
+            if leaves(inventory, replica.node, slice) {
+                held.leaving.push(slice);
+            }
+        }
+    }
+    all
 }
 
 /// What all slices lack of what they are to have.
@@ -256,6 +290,7 @@ fn node_document(
     inventory: &Inventory,
     reports: &Reports,
     record: &NodeRecord,
+    held: &Held<'_>,
     missing: &[Missing],
 ) -> Node {
     let node = record.node;
@@ -265,19 +300,6 @@ fn node_document(
     let received = missing
         .iter()
         .filter(|one| one.state == MissingState::Moves && one.target == node);
-    let (mut replicas, mut primaries) = (0, 0);
-    let mut leaving = Vec::new();
-    let volumes = inventory.volumes.values();
-    for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
-        primaries += u32::from(slice.primary == node && server(reports, slice).is_some());
-        if slice.replica(node).is_none() {
-            continue;
-        }
-        replicas += 1;
-        if leaves(inventory, node, slice) {
-            leaving.push(slice);
-        }
-    }
     let absence = reports.absence(node);
     let standing = standing(inventory, node);
     let is_drained = standing == NodeStanding::Draining && inventory.held_by(node).is_empty();
@@ -297,8 +319,8 @@ fn node_document(
         portal: record.portal.clone(),
         api: record.api.clone(),
         incarnation: record.incarnation.0,
-        replicas,
-        primaries,
+        replicas: held.replicas,
+        primaries: held.primaries,
         sessions: reports.sessions_at(node),
         room: reports.room(node),
         work_per_second: reports.work_at(node),
@@ -306,7 +328,7 @@ fn node_document(
         is_drained,
         site: inventory.site_of(node).map(str::to_owned),
         failure_domain: inventory.domain_of(node).map(str::to_owned),
-        to_move: to_move(reports, &leaving, missing),
+        to_move: to_move(reports, &held.leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),
         etag: Tagged::Node(node).tag(inventory),

@@ -13,8 +13,8 @@ mod syncs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    Alert, DeviceState, EventKind, EventSeverity, Health, NodeStanding, NodeState, Settings,
-    Severity, VolumeAccess,
+    Alert, DeviceState, EventKind, EventSeverity, Health, NodeStanding, Settings, Severity,
+    VolumeAccess,
 };
 use holdfast_control::Inventory;
 use holdfast_model::{ByteSize, NodeId, VolumeId};
@@ -124,30 +124,28 @@ impl Snapshot {
             lacking,
             holders,
         } = syncs::of(inventory, reports, &volumes, at_ms);
-        let listed = super::nodes(inventory, reports).nodes;
         let mut devices = BTreeMap::new();
-        for node in &listed {
-            let id = NodeId(node.node);
-            devices.extend(reports.devices(id).iter().map(|device| {
+        for (id, node) in &inventory.nodes {
+            devices.extend(reports.devices(*id).iter().map(|device| {
                 let state = DeviceStateOf {
                     node: node.name.clone(),
                     path: device.path.clone(),
                     state: device.state,
                     is_absent: device.is_absent,
                 };
-                ((id, device.number), state)
+                ((*id, device.number), state)
             }));
         }
-        let nodes = listed.into_iter().map(|node| {
+        let nodes = inventory.nodes.iter().map(|(id, node)| {
             let subject = subject_of_node(&node.name);
             let mut of_node = of_states.iter().filter(|alert| alert.subject == subject);
             let state = NodeStateOf {
-                is_up: node.state == NodeState::Up,
-                standing: node.standing,
+                is_up: reports.absence(*id).is_none(),
+                standing: super::standing(inventory, *id),
                 words: of_node.next().map(|alert| alert.detail.clone()),
-                name: node.name,
+                name: node.name.clone(),
             };
-            (NodeId(node.node), state)
+            (*id, state)
         });
         Self {
             at_ms,
