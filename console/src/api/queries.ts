@@ -207,7 +207,7 @@ export const receiversQuery = queryOptions({
 });
 
 /** Entries of the audit log that are shown: what each node tells at most. */
-const AUDIT_LIMIT = 1000;
+export const AUDIT_LIMIT = 1000;
 
 export const auditQuery = queryOptions({
   queryKey: ['audit'],
@@ -233,7 +233,7 @@ export const eventsQuery = (severity: 'info' | 'warning' | 'error') =>
   });
 
 /** Stalls shown at most: what a node keeps is about as much. */
-const STALLS_LIMIT = 200;
+export const STALLS_LIMIT = 200;
 
 export const stallsQuery = (volume: string | null, since: number | null) =>
   queryOptions({

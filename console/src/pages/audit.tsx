@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
-import { auditQuery } from '../api/queries';
+import { AUDIT_LIMIT, auditQuery } from '../api/queries';
 import type { AuditEntry } from '../api/types';
-import { Empty, PageHead, Shown, Standing } from '../parts/basic';
+import { Empty, More, PageHead, Shown, Standing } from '../parts/basic';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
 import { purpose } from '../text/audit';
@@ -72,13 +72,14 @@ export function AuditPage() {
         Each node keeps its own in <code>audit.log</code>.
       </p>
       <Shown query={query} what="the log">
-        {({ entries, silent }) => (
+        {({ entries, silent, next }) => (
           <div className="panel">
             {silent.length > 0 ? (
               <p className="note">
                 What was done through {silent.join(', ')} is missing: no answer.
               </p>
             ) : null}
+            <More next={next} shown={AUDIT_LIMIT} command="holdfast audit --limit 10000" />
             <DataTable
               label="What was done"
               rows={entries}

@@ -346,3 +346,21 @@ export function Silent({ nodes }: { nodes: string[] }) {
     </p>
   );
 }
+
+/** That there is more than what is shown, if there is a `next` piece, and who tells it. */
+export function More({
+  next,
+  shown,
+  command,
+}: {
+  next: string | null | undefined;
+  shown: number;
+  command: string;
+}) {
+  if (next == null) return null;
+  return (
+    <p className="note note-inner">
+      These are the newest {shown}; <code>{command}</code> tells what is older.
+    </p>
+  );
+}

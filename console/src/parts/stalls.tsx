@@ -1,12 +1,12 @@
 import { SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { stallsQuery } from '../api/queries';
+import { STALLS_LIMIT, stallsQuery } from '../api/queries';
 import type { Stall } from '../api/types';
 import { address, Link } from '../router';
 import { milliseconds, moment } from '../text/units';
 import { STALL_CAUSES } from '../text/words';
-import { Empty, Explained, Shown, Silent } from './basic';
+import { Empty, Explained, More, Shown, Silent } from './basic';
 import { type Column, DataTable } from './table';
 
 const SPANS = [
@@ -92,9 +92,14 @@ export function StallTable({ volume = null }: { volume?: string | null }) {
   const query = useQuery(stallsQuery(volume, since === 'all' ? null : Number(since)));
   return (
     <Shown query={query} what="the stalls">
-      {({ stalls, silent }) => (
+      {({ stalls, silent, next }) => (
         <>
           <Silent nodes={silent} />
+          <More
+            next={next}
+            shown={STALLS_LIMIT}
+            command={`holdfast stalls ${volume === null ? '' : `${volume} `}--initiators --limit 1000`}
+          />
           <DataTable
             label="Stalls"
             rows={stalls}
