@@ -86,8 +86,7 @@ function columns(change: Change): Column<Initiator>[] {
             takes="operator"
             variant="default"
             size="compact-xs"
-            disabled={one.volumes.length > 0}
-            title={one.volumes.length > 0 ? 'Volumes list it: take them from it first' : undefined}
+            unless={one.volumes.length > 0 ? 'Volumes list it: take them from it first.' : null}
             aria-label={`Forget ${one.name}`}
             onClick={() => change('remove', one)}
           >

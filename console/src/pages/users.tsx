@@ -73,15 +73,18 @@ function columns(order: (kind: 'change' | 'remove', user: User) => void): Column
       by: () => 0,
       cell: (one) => (
         <span className="row-orders">
-          <Button
+          <RoleButton
+            takes="administrator"
             variant="default"
             size="compact-xs"
             aria-label={`Change ${one.name}`}
-            disabled={Boolean(one.issuer)}
+            unless={
+              one.issuer ? `${one.issuer} says what this user may: it is changed there.` : null
+            }
             onClick={() => order('change', one)}
           >
             Change
-          </Button>
+          </RoleButton>
           <Button
             variant="default"
             size="compact-xs"

@@ -79,7 +79,9 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
               takes="operator"
               variant="default"
               leftSection={<IconChecks size={14} />}
-              disabled={volume.scrub?.running != null}
+              unless={
+                volume.scrub?.running ? 'It is being scrubbed: see how far under “Scrub”.' : null
+              }
               onClick={() => open('scrub')}
             >
               {volume.scrub?.running ? 'Scrub under way' : 'Scrub'}

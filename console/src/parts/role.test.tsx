@@ -2,8 +2,9 @@ import { MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
-import { queryClient, sessionQuery, volumeQuery } from '../api/queries';
+import { initiatorsQuery, queryClient, sessionQuery, volumeQuery } from '../api/queries';
 import type { Identity, Role, Volume } from '../api/types';
+import { HostsPage } from '../pages/hosts';
 import { VolumePage } from '../pages/volume';
 import { refusal } from './role';
 
@@ -63,4 +64,23 @@ test('what a viewer may not order is disabled, and says who may', async () => {
 
 test('an operator may order it', () => {
   expect(seenBy('operator').map((button) => button.disabled)).toEqual([false, false, false]);
+});
+
+test('what cannot be ordered as things are says why', async () => {
+  const initiators = [{ name: 'iqn.2026-11.example:h1', volumes: ['db'] }];
+  vi.stubGlobal('fetch', () => new Promise(() => {}));
+  const who: Identity = { kind: 'user', name: 'bob', role: 'operator', scope: 'everything' };
+  queryClient.setQueryData(sessionQuery.queryKey, who);
+  queryClient.setQueryData(initiatorsQuery.queryKey, { initiators });
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <HostsPage />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  const forget: HTMLButtonElement = screen.getByRole('button', { name: /^Forget/ });
+  expect(forget.disabled).toBe(true);
+  fireEvent.focus(forget.parentElement as HTMLElement);
+  await waitFor(() => expect(screen.getByRole('tooltip').textContent).toContain('Volumes list it'));
 });

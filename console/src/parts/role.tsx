@@ -24,11 +24,13 @@ type Props = ButtonProps &
   Omit<ComponentPropsWithoutRef<'button'>, keyof ButtonProps> & {
     /** The least role that may do what it orders, as in `crates/api/src/router/permissions.rs`. */
     takes: Role;
+    /** Why it cannot be ordered as things are, if it cannot. */
+    unless?: string | null;
   };
 
-/** A button that orders something: who may not order it sees who may. */
-export function RoleButton({ takes, ...props }: Props) {
-  const why = refusal(useQuery(sessionQuery).data?.role, takes);
+/** A button that orders something: who may not order it sees who may, and where it cannot be ordered, why not. */
+export function RoleButton({ takes, unless = null, ...props }: Props) {
+  const why = refusal(useQuery(sessionQuery).data?.role, takes) ?? unless;
   if (why === null) return <Button {...props} />;
   return (
     <Explained tip={why} className="refused">
