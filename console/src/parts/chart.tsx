@@ -13,21 +13,14 @@ import {
   kinds,
   PERCENTILES,
   type Percentile,
+  SPANS,
+  tick,
   type Whose,
 } from '../text/series';
 import { moment } from '../text/units';
 import { Empty, Explained, Failure, Panel, Waiting } from './basic';
 
 const HEIGHT = 150;
-
-/** Spans that can be looked at: nodes keep seconds for an hour, 10 s for a day, 5 min for 30 days. */
-const SPANS = [
-  { value: '300', label: '5 min' },
-  { value: '3600', label: '1 h' },
-  { value: '86400', label: '24 h' },
-  { value: '604800', label: '7 d' },
-  { value: '2592000', label: '30 d' },
-];
 
 /** Charts that are drawn at once where there is more than them to look at. */
 const BRIEF = 3;
@@ -261,13 +254,4 @@ function options(
     ],
     hooks: { setCursor: [(self) => onCursor(self.cursor.idx ?? null)] },
   };
-}
-
-/** A time on the axis: with seconds, minutes or the day, as the span is. */
-function tick(at: number, seconds: number): string {
-  const date = new Date(at * 1000);
-  const two = (value: number) => String(value).padStart(2, '0');
-  if (seconds > 2 * 86_400) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  return seconds > 900 ? minutes : `${minutes}:${two(date.getSeconds())}`;
 }

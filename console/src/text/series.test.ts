@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Flow, History } from '../api/types';
-import { columns, kinds, PERCENTILES, present, type Whose } from './series';
+import { columns, kinds, PERCENTILES, present, SPANS, tick, type Whose } from './series';
 
 const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
 
@@ -86,4 +86,13 @@ function miss(whose: Whose) {
 test('what has no medium, and no room of its own, has no chart of it', () => {
   expect(kinds('volume', 'p99_us').map(({ title }) => title)).not.toContain('Fill');
   expect(kinds('device', 'p99_us').map(({ title }) => title)).not.toContain('Cache');
+});
+
+test('all that is kept can be looked at, and the axis says of which time it is', () => {
+  const longest = Math.max(...SPANS.map(({ value }) => Number(value)));
+  // What nodes keep: docs/decisions/0050-performance-history.md.
+  expect(longest).toBe(365 * 86_400);
+  const at = new Date(2026, 2, 1, 14, 5, 9).getTime() / 1000;
+  const told = SPANS.map(({ value }) => tick(at, Number(value)));
+  expect(told).toEqual(['14:05:09', '14:05', '14:05', '03-01', '03-01', '2026-03-01']);
 });

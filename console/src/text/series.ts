@@ -209,3 +209,24 @@ export function present(history: History | null | undefined): HistoryPoint | nul
   if (!history || !last) return null;
   return history.until_ms - last.at_ms <= history.step_seconds * 1000 + 5_000 ? last : null;
 }
+
+/** Spans that can be looked at: nodes keep seconds for an hour, 10 s for a day, 5 min for 30 days, hours for a year. */
+export const SPANS = [
+  { value: '300', label: '5 min' },
+  { value: '3600', label: '1 h' },
+  { value: '86400', label: '24 h' },
+  { value: '604800', label: '7 d' },
+  { value: '2592000', label: '30 d' },
+  { value: '31536000', label: '1 y' },
+];
+
+/** A time on the axis: with seconds, minutes, the day or the year, as the span is. */
+export function tick(at: number, seconds: number): string {
+  const date = new Date(at * 1000);
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  if (seconds > 60 * 86_400) return `${date.getFullYear()}-${day}`;
+  if (seconds > 2 * 86_400) return day;
+  const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  return seconds > 900 ? minutes : `${minutes}:${two(date.getSeconds())}`;
+}
