@@ -7,6 +7,7 @@ import { Empty, Explained, PageHead, Panel, Shown, Standing } from '../parts/bas
 import { HistoryCharts } from '../parts/chart';
 import { Left } from '../parts/left';
 import { NodeMap } from '../parts/nodemap';
+import { Prose } from '../parts/prose';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { bytes, bytesPerSecond, count } from '../text/units';
@@ -123,6 +124,11 @@ export function NodesPage() {
   return (
     <>
       <PageHead title="Nodes and devices" />
+      <p className="page-lead">
+        One that is to be added registers when it is started, and waits here until it is admitted on
+        its page: <Prose text={'"One more machine" in docs/deployment.md'} />. Devices are added,
+        drained and replaced on the page of their node.
+      </p>
       <Shown query={query} what="the nodes">
         {({ nodes }) => (
           <>

@@ -2,13 +2,13 @@ import { Button, Switch, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { clusterQuery, settingsQuery, useChange } from '../api/queries';
+import { clusterQuery, sessionQuery, settingsQuery, useChange } from '../api/queries';
 import type { Settings, SettingsChange } from '../api/types';
 import { Failure, PageHead, Panel, Shown } from '../parts/basic';
 import { Outdated, unchanged } from '../parts/outdated';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
-import { useTitle } from '../router';
+import { Link, useTitle } from '../router';
 import { bytesPerSecond, parseBytes, parseSpan, span } from '../text/units';
 import { RetentionPanel } from './settings-retention';
 
@@ -93,10 +93,20 @@ export function SettingsPage() {
   useTitle('Settings');
   const query = useQuery(settingsQuery);
   const cluster = useQuery(clusterQuery).data?.status.cluster;
+  const isAdministrator = useQuery(sessionQuery).data?.role === 'administrator';
   return (
     <>
       <PageHead title="Settings" />
-      <p className="page-lead">They hold for the whole cluster, and are in effect at once.</p>
+      <p className="page-lead">
+        They hold for the whole cluster, and are in effect at once.
+        {isAdministrator ? (
+          <>
+            {' '}
+            Elsewhere are <Link to="/users">users and tokens</Link>, and, with when alarms are
+            raised, <Link to="/alarms">mail and webhooks</Link>.
+          </>
+        ) : null}
+      </p>
       <Shown query={query} what="the settings">
         {(settings) => <Form settings={settings} />}
       </Shown>
