@@ -26,7 +26,7 @@ export function promised(
   const away = nodes.total - nodes.up;
   const warning = [
     `All volumes together are promised ${part} of the pool then. That is allowed, for room is taken only when data is written.`,
-    'When a node has none left, writes that need room are refused on every volume with a copy on it, not only on this one; what is written stays readable and can be overwritten.',
+    'When a node has no room left, writes that need some are refused on every volume with a copy on it, not only on this one; what is written stays readable and can be overwritten.',
     told(kinds),
     away > 0
       ? `The room of ${away === 1 ? 'the node that is' : `the ${away} nodes that are`} not up is not counted.`
