@@ -1,7 +1,7 @@
 import 'uplot/dist/uPlot.min.css';
 import { Button, SegmentedControl, useComputedColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
 import { Unreached } from '../api/client';
 import type { Subject } from '../api/history';
@@ -14,6 +14,7 @@ import {
   PERCENTILES,
   type Percentile,
   SPANS,
+  stepped,
   tick,
   type Whose,
 } from '../text/series';
@@ -169,8 +170,25 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
     plot.current?.setData(data);
   }, [data]);
 
-  const shown = at ?? history.points.length - 1;
+  const last = Math.max(0, data[0].length - 1);
   const time = at === null ? null : data[0][at];
+  const values = kind.lines.map((line, index) => {
+    const value = at === null ? lastOf(data[index + 1]) : data[index + 1]?.[at];
+    return { line, text: value == null ? '–' : kind.unit(value) };
+  });
+  /** By keys as by the pointer: the line in the picture goes along. */
+  const look = (to: number | null) => {
+    const left = to === null ? -10 : (plot.current?.valToPos(data[0][to] ?? 0, 'x') ?? -10);
+    plot.current?.setCursor({ left, top: to === null ? -10 : 0 });
+    setAt(to);
+  };
+  const press = (event: KeyboardEvent) => {
+    const to = stepped(event.key, at, data[0].length);
+    if (to === undefined) return;
+    event.preventDefault();
+    look(to);
+  };
+  const told = values.map(({ line, text }) => `${line.name} ${text}`).join(', ');
   return (
     <figure className="chart">
       <figcaption>
@@ -178,18 +196,27 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
           {kind.title}
         </Explained>
         {children}
-        {kind.lines.map((line, index) => {
-          const value = at === null ? lastOf(data[index + 1]) : data[index + 1]?.[shown];
-          return (
-            <span key={line.name} className="chart-value">
-              <i className={`key key-${line.color}`} aria-hidden />
-              {line.name} <b>{value == null ? '–' : kind.unit(value)}</b>
-            </span>
-          );
-        })}
+        {values.map(({ line, text }) => (
+          <span key={line.name} className="chart-value">
+            <i className={`key key-${line.color}`} aria-hidden />
+            {line.name} <b>{text}</b>
+          </span>
+        ))}
         {time == null ? null : <span className="chart-time">{moment(time * 1000)}</span>}
       </figcaption>
-      <div ref={box} className="chart-box" role="img" aria-label={`${kind.title} over time`} />
+      <div
+        ref={box}
+        className="chart-box"
+        role="slider"
+        tabIndex={0}
+        aria-label={`${kind.title} over time`}
+        aria-valuemin={0}
+        aria-valuemax={last}
+        aria-valuenow={at ?? last}
+        aria-valuetext={`${time == null ? 'now' : moment(time * 1000)}: ${told}`}
+        onKeyDown={press}
+        onBlur={() => look(null)}
+      />
     </figure>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Flow, History } from '../api/types';
-import { columns, kinds, PERCENTILES, present, SPANS, tick, type Whose } from './series';
+import { columns, kinds, PERCENTILES, present, SPANS, stepped, tick, type Whose } from './series';
 
 const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
 
@@ -95,4 +95,21 @@ test('all that is kept can be looked at, and the axis says of which time it is',
   const at = new Date(2026, 2, 1, 14, 5, 9).getTime() / 1000;
   const told = SPANS.map(({ value }) => tick(at, Number(value)));
   expect(told).toEqual(['14:05:09', '14:05', '14:05', '03-01', '03-01', '2026-03-01']);
+});
+
+test('the steps of a chart are gone through by keys, from the newest on', () => {
+  const after = (...keys: string[]) =>
+    keys.reduce<number | null>((at, key) => {
+      const to = stepped(key, at, 30);
+      return to === undefined ? at : to;
+    }, null);
+  expect(after('ArrowLeft')).toBe(29);
+  expect(after('ArrowLeft', 'ArrowLeft', 'ArrowLeft', 'ArrowRight')).toBe(28);
+  expect(after('ArrowRight', 'ArrowRight')).toBe(29);
+  expect(after('Home', 'ArrowLeft')).toBe(0);
+  expect(after('End', 'PageDown', 'PageDown', 'PageUp')).toBe(19);
+  expect(after('Home', 'PageDown')).toBe(0);
+  expect(after('Home', 'Escape')).toBeNull();
+  expect(stepped('a', 3, 30)).toBeUndefined();
+  expect(stepped('ArrowLeft', null, 0)).toBeUndefined();
 });

@@ -230,3 +230,27 @@ export function tick(at: number, seconds: number): string {
   const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
   return seconds > 900 ? minutes : `${minutes}:${two(date.getSeconds())}`;
 }
+
+/** Steps that a key goes over at a time. */
+const STRIDE = 10;
+
+/**
+ * Which of so many steps is looked at after a key, `at` being the one before: none at first, and after Escape. Undefined for a key
+ * that means nothing here.
+ */
+export function stepped(key: string, at: number | null, count: number): number | null | undefined {
+  const last = count - 1;
+  if (key === 'Escape') return null;
+  if (last < 0) return undefined;
+  // Who begins begins at the newest.
+  const from = at ?? count;
+  const to = {
+    ArrowLeft: from - 1,
+    ArrowRight: from + 1,
+    PageUp: from + STRIDE,
+    PageDown: from - STRIDE,
+    Home: 0,
+    End: last,
+  }[key];
+  return to === undefined ? undefined : Math.min(last, Math.max(0, to));
+}
