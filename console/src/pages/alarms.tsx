@@ -295,6 +295,8 @@ function Kinds({ changes }: { changes: boolean }) {
   );
 }
 
+const NO_LIMIT = 'a whole number, without its unit';
+
 function KindDialog({
   present,
   latest,
@@ -354,12 +356,14 @@ function KindDialog({
             label={`Raised at (${kind.unit})`}
             autoComplete="off"
             value={set}
+            error={readLimit(set) === null ? NO_LIMIT : undefined}
             onChange={(event) => setSet(event.currentTarget.value)}
           />
           <TextInput
             label={`Over beyond (${kind.unit})`}
             autoComplete="off"
             value={clear}
+            error={readLimit(clear) === null ? NO_LIMIT : undefined}
             onChange={(event) => setClear(event.currentTarget.value)}
           />
         </>
