@@ -177,6 +177,7 @@ function Raised() {
   return (
     <span className="raised" title={`${count} of which nobody has taken note`}>
       {count}
+      <span className="unseen"> of which nobody has taken note</span>
     </span>
   );
 }

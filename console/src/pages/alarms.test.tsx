@@ -50,7 +50,7 @@ test('what happened is told where the alarms are not: nodes keep it, and the met
   expect((await screen.findAllByText('the metadata is away')).length).toBeGreaterThan(0);
 });
 
-test('a limit that is none is said to be none where it is typed', async () => {
+test('what a kind of alarm means is told, and a limit that is none where it is typed', async () => {
   vi.stubGlobal('EventSource', Silence);
   const kind = {
     kind: 'pool-low',
@@ -59,8 +59,8 @@ test('a limit that is none is said to be none where it is typed', async () => {
     unit: 'percent',
     threshold: { set: 85, clear: 83, hold_seconds: 60 },
     off: false,
-    meaning: 'Little room is left',
-    action: 'Look',
+    meaning: 'Little room is left.',
+    action: 'Look.',
   };
   vi.stubGlobal('fetch', async (request: Request) => {
     const path = new URL(request.url).pathname;
@@ -75,6 +75,8 @@ test('a limit that is none is said to be none where it is typed', async () => {
       </QueryClientProvider>
     </MantineProvider>,
   );
+  fireEvent.focus(await screen.findByText(kind.title));
+  expect((await screen.findByRole('tooltip')).textContent).toBe('Little room is left. Look.');
   fireEvent.click(await screen.findByRole('button', { name: `Change ${kind.title}` }));
   const set = await screen.findByLabelText(/^Raised at/);
   expect(set.getAttribute('aria-invalid')).toBeNull();

@@ -5,7 +5,7 @@ import { ask, client } from '../api/client';
 import { alarmKindsQuery, alarmsQuery, sessionQuery, useChange } from '../api/queries';
 import type { Alarm, AlarmKind, AlarmKindChange } from '../api/types';
 import { About } from '../parts/about';
-import { Empty, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
+import { Empty, Explained, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Events } from '../parts/events';
 import { Outdated, unchanged } from '../parts/outdated';
@@ -85,10 +85,10 @@ function columns(note: ((alarm: Alarm) => void) | null): Column<Alarm>[] {
       by: (one) => one.acknowledged?.by ?? '',
       cell: (one) =>
         one.acknowledged ? (
-          <span title={moment(one.acknowledged.at_ms)}>
+          <Explained tip={`Since ${moment(one.acknowledged.at_ms)}.`}>
             {one.acknowledged.by}
             {one.acknowledged.note ? `: ${one.acknowledged.note}` : ''}
-          </span>
+          </Explained>
         ) : note ? (
           <Button
             variant="default"
@@ -210,7 +210,7 @@ function kindColumns(change: ((kind: AlarmKind) => void) | null): Column<AlarmKi
       id: 'title',
       head: 'Kind',
       by: (one) => one.title,
-      cell: (one) => <span title={`${one.meaning} ${one.action}`}>{one.title}</span>,
+      cell: (one) => <Explained tip={`${one.meaning} ${one.action}`}>{one.title}</Explained>,
     },
     { id: 'severity', head: 'Severity', by: (one) => one.severity, cell: (one) => one.severity },
     {

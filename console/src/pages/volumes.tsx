@@ -14,7 +14,7 @@ const WORST_FIRST: Record<Health, number> = { unavailable: 0, degraded: 1, healt
 /** A volume, and what is done with it: null if nothing is, undefined if nobody knows yet. */
 type Row = VolumeSummary & { traffic: VolumeTraffic | null | undefined };
 
-const NOT_KNOWN = <span title="Not known yet">–</span>;
+const NOT_KNOWN = <Explained tip="Not known yet.">–</Explained>;
 
 const COLUMNS: Column<Row>[] = [
   {
@@ -63,7 +63,7 @@ const COLUMNS: Column<Row>[] = [
     by: (volume) => volume.used_bytes ?? -1,
     cell: (volume) => {
       const part = usedPerVolume(volume);
-      if (part === null) return <span title="No node knows">–</span>;
+      if (part === null) return <Explained tip="No node knows.">–</Explained>;
       const text = percent(volume.used_bytes ?? 0, volume.bytes);
       return (
         <span className="used">
