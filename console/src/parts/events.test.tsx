@@ -170,6 +170,22 @@ test('only what matters so much is asked for and shown', async () => {
   expect(subjects()).toEqual(['node of s-2']);
 });
 
+test('an event leads to what it is about, as long as that is there', async () => {
+  answers(() => ({
+    events: [
+      event('c', 3, { subject: 'device 1 of node n2', kind: 'device-lost' }),
+      event('b', 2, { subject: 'volume db', kind: 'volume-deleted' }),
+      event('a', 1, { subject: 'cluster', kind: 'cluster-health' }),
+    ],
+    silent: [],
+  }));
+  shown();
+  const link = await screen.findByRole('link', { name: 'device 1 of node n2' });
+  expect(link.getAttribute('href')).toBe('/nodes/n2');
+  expect(subjects()).toEqual(['device 1 of node n2', 'volume db', 'cluster']);
+  expect(screen.getAllByRole('link').length).toBe(1);
+});
+
 test('why nothing is told is said, and when something may have been', async () => {
   answers(() => null);
   shown();

@@ -15,6 +15,7 @@ import {
   withOlder,
 } from '../text/events';
 import { moment } from '../text/units';
+import { About } from './about';
 import { Empty, Explained, Failure, Panel, Shown, Sign, Silent } from './basic';
 import { Prose } from './prose';
 
@@ -183,7 +184,9 @@ const Row = memo(function Row({ event }: { event: Event }) {
           {moment(event.at_ms)}, or before
         </Explained>
       )}
-      <strong>{event.subject}</strong>
+      <strong>
+        {event.kind === 'volume-deleted' ? event.subject : <About subject={event.subject} />}
+      </strong>
       <span>
         <Prose text={event.detail} />
       </span>
