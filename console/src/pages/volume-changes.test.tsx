@@ -4,7 +4,7 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
 import { queryClient } from '../api/queries';
 import type { Volume } from '../api/types';
-import { GrowDialog } from './volume-changes';
+import { DeleteDialog, GrowDialog } from './volume-changes';
 
 const GIB = 1024 ** 3;
 
@@ -46,4 +46,22 @@ test('a volume that grows beyond what there is may do so, and it is said what fo
   screen.getByText(/The room of the node that is not up is not counted/);
   const button: HTMLButtonElement = screen.getByRole('button', { name: 'Grow' });
   expect(button.disabled).toBe(false);
+});
+
+test('whoever deletes a volume sees that hosts use it', async () => {
+  const summary = { name: 'db', sessions: 2 };
+  vi.stubGlobal('fetch', async (request: Request) =>
+    new URL(request.url).pathname === '/api/v1/volumes'
+      ? Response.json({ volumes: [summary] })
+      : new Response(null, { status: 503 }),
+  );
+  const volume = { name: 'db', bytes: GIB, policy: 'mirror2', etag: '"1"' } as Volume;
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <DeleteDialog volume={volume} onClose={() => {}} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  await screen.findByText(/^2 sessions of hosts are open/);
 });

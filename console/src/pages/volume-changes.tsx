@@ -1,14 +1,16 @@
 import { TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { useChange } from '../api/queries';
+import { useChange, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
+import { Sign } from '../parts/basic';
 import { Dialog, Tick, TypedName } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
 import { Promised } from '../parts/promised';
 import { say } from '../parts/say';
 import { navigate } from '../router';
-import { bytes, parseBytes } from '../text/units';
+import { bytes, parseBytes, plural } from '../text/units';
 import { POLICIES } from '../text/words';
 import { sizeFault } from './wizard-rules';
 
@@ -115,6 +117,8 @@ export function DeleteDialog({ volume: latest, onClose }: Props) {
   /** What goes is what was shown. */
   const [volume, setVolume] = useState(latest);
   const { name, access } = volume;
+  const volumes = useQuery(volumesQuery).data?.volumes;
+  const sessions = volumes?.find((one) => one.name === name)?.sessions ?? 0;
   const [typed, setTyped] = useState('');
   const [force, setForce] = useState(false);
   const remove = useChange(() =>
@@ -150,6 +154,15 @@ export function DeleteDialog({ volume: latest, onClose }: Props) {
           : ''}
         . All its data goes, on all nodes, and does not come back.
       </p>
+      {sessions > 0 ? (
+        <div className="warning">
+          <Sign tone="warn" size={18} />
+          <span>
+            {plural(sessions, 'session')} of hosts {sessions === 1 ? 'is' : 'are'} open with its
+            target now. Log out there first, or force it: what hosts do with it fails then.
+          </span>
+        </div>
+      ) : null}
       <TypedName name={name} value={typed} onChange={setTyped} />
       <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
     </Dialog>
