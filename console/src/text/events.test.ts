@@ -71,6 +71,15 @@ test('what is known is bounded, and goes on where it is cut', () => {
   const last = times.at(-1) ?? 0;
   expect(it.next).toBe(`after ${last}`);
   expect(hasRoom(it)).toBe(KNOWN_MAX - it.events.length >= 100);
+  // Where it is not known from where it could be gone on, the newest piece is what there is.
+  const unmarked = alone(
+    piece(null, ...at(...Array.from({ length: KNOWN_MAX }, (_, back) => 9_000 - back))),
+  );
+  expect(known(withNewest(unmarked, piece(null, ...at(9_002, 9_001))))).toEqual([
+    'l-9002',
+    'l-9001',
+    null,
+  ]);
   // A piece that was asked for before it was cut comes too late, too.
   expect(withOlder(it, 'after 1', piece(null, ...at(0)))).toBe(it);
 });

@@ -52,7 +52,7 @@ export function withNewest(known: Known, newest: EventList): Known {
   // Where nothing was known the piece says where it goes on.
   const next = known.events.length === 0 ? (newest.next ?? null) : known.next;
   const events = joined(known.events, newest.events);
-  return trimmed({ events, next, nexts: ends(known.nexts, newest) });
+  return trimmed({ events, next, nexts: ends(known.nexts, newest) }) ?? alone(newest);
 }
 
 /**
@@ -77,11 +77,13 @@ function joined(known: Event[], piece: Event[]): Event[] {
   return more.length === 0 ? known : [...more, ...known].sort(order);
 }
 
-/** As much of it as may be known: down to where a piece has ended, for it can be gone on from there. */
-function trimmed(known: Known): Known {
+/** As much of it as may be known: down to where a piece has ended, for it can be gone on from there. Null if none has. */
+function trimmed(known: Known): Known | null {
   if (known.events.length <= KNOWN_MAX) return known;
   const events = known.events.slice(0, KNOWN_MAX);
-  while (events.length > 0 && !known.nexts.has(events.at(-1)?.id ?? '')) events.pop();
+  while (!known.nexts.has(events.at(-1)?.id ?? '')) {
+    if (events.pop() === undefined) return null;
+  }
   const ids = new Set(events.map(({ id }) => id));
   const nexts = new Map([...known.nexts].filter(([id]) => ids.has(id)));
   return { events, next: nexts.get(events.at(-1)?.id ?? '') ?? null, nexts };
