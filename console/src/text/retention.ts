@@ -11,7 +11,7 @@ export type Bound = keyof RetentionChange;
 
 const MIB = 1024 ** 2;
 export const LEAST_MIB = 2;
-export const GREATEST_MIB = 4096;
+export const GREATEST_MIB = 128;
 
 export function sizeOf(mib: number): string {
   return bytes(mib * MIB);

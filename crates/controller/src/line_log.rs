@@ -8,8 +8,8 @@
 //!   given back, and not lost in silence;
 //! - lines are in the file in the order in which they were put down. One that cannot be written keeps its place before those that
 //!   come after it, and is tried again with each of these, and each second;
-//! - what lies beside the log says nothing that is not in it: it is written after what was put down before it, and not at all any
-//!   more where a line was given back;
+//! - what lies beside the log says nothing that is not in it: it is written after what was put down before it, and not as long
+//!   as the log does not say that it lacks a line;
 //! - the bound may be another one from one line to the next: nothing that is written is cut, and what is too much goes when files
 //!   begin;
 //! - from when on a line could not be written until it is, the log says so ([`LineLog::is_writing`]).
@@ -92,8 +92,8 @@ pub(crate) enum Written<T> {
 #[derive(Debug, Default)]
 struct State {
     is_writing: AtomicBool,
-    /// Whether a line was given back.
-    lacks_lines: AtomicBool,
+    /// Lines that were given back.
+    given_back: AtomicU64,
     /// Lines that wait to be written.
     waiting: AtomicUsize,
     /// Those that were left out since that was last told.
@@ -203,18 +203,27 @@ impl<T: Line> LineLog<T> {
         drop(newest);
         match handed_over {
             Err(Written::Line(line)) => {
-                self.state.lacks_lines.store(true, Ordering::Relaxed);
+                self.state.given_back.fetch_add(1, Ordering::Relaxed);
                 Err(line)
             }
             _ => Ok(()),
         }
     }
 
-    /// Has what lies beside the log written, after the lines that wait. False if so much waits already, or a line was given back
-    /// since the log was opened: it would say what is in no file.
+    /// How many lines were given back since that was last asked, once none waits any more: whoever asks puts down that the log lacks
+    /// them.
+    pub(crate) fn given_back(&self) -> u64 {
+        match self.waiting() {
+            0 => self.state.given_back.swap(0, Ordering::Relaxed),
+            _ => 0,
+        }
+    }
+
+    /// Has what lies beside the log written, after the lines that wait. False if so much waits already, or a line was given back,
+    /// until it is put down that the log lacks it: it would say what is in no file.
     pub(crate) fn note_beside(&self, content: Vec<u8>) -> bool {
-        let lacks_lines = self.state.lacks_lines.load(Ordering::Relaxed);
-        !lacks_lines && self.hand_over(Written::Beside(content)).is_ok()
+        let given_back = self.state.given_back.load(Ordering::Relaxed);
+        given_back == 0 && self.hand_over(Written::Beside(content)).is_ok()
     }
 
     fn hand_over(&self, written: Written<T>) -> Result<(), Written<T>> {

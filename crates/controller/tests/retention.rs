@@ -169,7 +169,7 @@ async fn one_of_those_who_have_seen_the_same_changes_it_and_within_bounds() {
         assert_eq!(problem.kind, ProblemKind::PreconditionFailed);
     }
     assert_eq!(first.retention().await.unwrap(), *done[0]);
-    for (mib, is_taken) in [(1, false), (2, true), (4096, true), (4097, false)] {
+    for (mib, is_taken) in [(1, false), (2, true), (128, true), (129, false)] {
         let set = first.change_retention(change(mib, None)).await;
         match set {
             Ok(set) => assert!(is_taken && set.audit_mib == mib, "{mib}"),
@@ -179,7 +179,7 @@ async fn one_of_those_who_have_seen_the_same_changes_it_and_within_bounds() {
             }
         }
     }
-    assert_eq!(first.retention().await.unwrap().audit_mib, 4096);
+    assert_eq!(first.retention().await.unwrap().audit_mib, 128);
     let no_node = first.local_retention().await.unwrap_err();
     assert_eq!(no_node.kind, ProblemKind::NoNode);
 }

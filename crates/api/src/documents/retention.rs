@@ -25,13 +25,13 @@ pub struct Retention {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionChange {
-    /// MiB of the audit log, from 2 to 4096.
+    /// MiB of the audit log, from 2 to 128.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 2, maximum = 4096)]
+    #[schema(minimum = 2, maximum = 128)]
     pub audit_mib: Option<u32>,
-    /// MiB of the log of events, from 2 to 4096.
+    /// MiB of the log of events, from 2 to 128.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 2, maximum = 4096)]
+    #[schema(minimum = 2, maximum = 128)]
     pub events_mib: Option<u32>,
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use holdfast_api::documents::{Event, EventKind, EventPlace, EventSeverity, LocalEventState};
 use holdfast_control::Inventory;
+use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -114,17 +115,23 @@ impl Chronicle {
                 self.before = Before::Asked(since_ms, asked);
                 return;
             }
-            Before::Asked(since_ms, asked) => {
-                events.push(self.event(since_ms, None, begun(controller)));
-                asked.await.unwrap_or_default()
-            }
+            Before::Asked(since_ms, asked) => match asked.await {
+                Ok(found) => {
+                    events.push(self.event(since_ms, None, begun(controller)));
+                    found
+                }
+                Err(error) => {
+                    tracing::error!(%error, "look for what was told last: it is asked again");
+                    return;
+                }
+            },
             Before::Told(told) => Found {
                 told: Some(*told),
                 looked_ms: log.marked().1,
                 since: Vec::new(),
             },
         };
-        let mut changes = Vec::new();
+        let mut changes: Vec<Change> = lacks(log.lost()).into_iter().collect();
         if let Some(told) = &found.told {
             changes.extend(now.follow(&told.snapshot));
             if let (Some(before), Some(then)) = (&told.alarms, &alarms) {
@@ -200,6 +207,19 @@ impl Chronicle {
             not_before_ms,
         }
     }
+}
+
+/// That the log lacks so many events, if it lacks any.
+fn lacks(events: u64) -> Option<Change> {
+    (events > 0).then(|| Change {
+        kind: EventKind::Gap,
+        severity: EventSeverity::Warning,
+        subject: "log of events".to_owned(),
+        detail: format!(
+            "{} could not be put down: the file system of the node's directory took nothing for too long",
+            Count::of(events, "event")
+        ),
+    })
 }
 
 fn begun(controller: &Controller) -> Change {

@@ -6,7 +6,8 @@
 //! Invariants:
 //! - where nothing was told a copy costs one question in each pause, and a short answer;
 //! - so many pieces are fetched at a time at most; what was fetched stays, and the next look goes on from there;
-//! - how everything was is put down only when all events that led to it are here.
+//! - how everything was is put down only when all events that led to it are here, and never in the place of what is newer: whoever
+//!   begins to steer may need that.
 
 use std::future::Future;
 use std::time::Duration;
@@ -27,8 +28,9 @@ use crate::asking::client_of;
 const COPIES: usize = 4;
 /// Pieces that are fetched at a time at most: half of the lines that may wait to be written. More comes with the next look.
 const PIECES_MAX: usize = 4;
-/// Pieces that are looked through for what is lacking at most: two files full of the shortest events have no more.
-const GAP_MAX: usize = 128;
+/// Pieces that are looked through for what is lacking at most: files full of the shortest events have no more, however much is to be
+/// kept.
+const GAP_MAX: usize = 1024;
 /// For how long an answer is waited for, and for how long pieces are begun: whoever steers may be away, and somebody has to notice.
 const TIME_MAX: Duration = Duration::from_secs(2);
 /// How often it is written until when everything was seen to be as it was, as whoever steers does it.
@@ -145,7 +147,7 @@ impl Walk {
                 return None;
             }
             if self.take(log, &piece.events) {
-                log.note_state(&state);
+                log.note_state_of_other(&state);
                 break;
             }
             if begun.elapsed() >= TIME_MAX {
@@ -318,6 +320,34 @@ mod tests {
             query.after = Some(last.place());
             all.extend(piece);
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_begins_to_steer_takes_nothing_from_those_who_know_what_was_told_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+        tell(&log, events([1, 2]));
+        let known = log.state();
+        let leader = Leader::new(folder.path());
+        let none = LocalEventState {
+            node: 1,
+            ..LocalEventState::default()
+        };
+        let old = LocalEventState {
+            mark: events([1])[0].place().to_string(),
+            looked_ms: 5,
+            state: Some(serde_json::json!({ "last": "1" })),
+            ..none.clone()
+        };
+        for state in [none, old] {
+            leader.log.note_state(&state);
+            look(&log, &leader).await.unwrap();
+            assert_eq!(log.state(), known);
+        }
+        // It has taken that up, and goes on.
+        leader.tell([3]);
+        look(&log, &leader).await.unwrap();
+        assert_eq!(log.state().unwrap().mark, leader.log.marked().0);
     }
 
     #[tokio::test]

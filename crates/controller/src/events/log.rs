@@ -28,11 +28,13 @@ pub const EVENTS_FILE: &str = "events.log";
 const BOUNDS: Bounds = Bounds {
     name: "events",
     file_bytes_max: 8 << 20,
-    newest_max: 1024,
-    // What one look can find.
-    waiting_max: 8 << 10,
+    // All that may not be in the files yet.
+    newest_max: WAITING_MAX,
+    waiting_max: WAITING_MAX,
     together_max: 1024,
 };
+/// Events that may wait to be written: what one look can find, twice.
+const WAITING_MAX: usize = 8 << 10;
 /// For how long it is waited until the files may be looked through: whoever asks all nodes waits a second for each, and is to hear why.
 const LOOK_WAIT_MAX: Duration = Duration::from_millis(700);
 
@@ -92,9 +94,9 @@ impl EventLog {
             }
         };
         let mut memory = Memory::default();
-        // What cannot be read was told when it was opened.
-        let _ = lines.each_in_files(|event| {
-            memory.note(&event);
+        // What cannot be read was told when it was opened. What came first is the first to be forgotten.
+        let _ = lines.each_in_order(|event| {
+            memory.note(event);
         });
         Ok(Self {
             lines,
@@ -178,6 +180,21 @@ impl EventLog {
             written_ms: state.looked_ms,
             text,
         };
+    }
+
+    /// Everything is as another one says. False if that is older than what is known here, or nothing: whoever begins to steer has not
+    /// taken up yet what was told last.
+    pub(super) fn note_state_of_other(&self, state: &LocalEventState) -> bool {
+        let is_newer = state.state.is_some() && state.looked_ms >= self.last().looked_ms;
+        if is_newer {
+            self.note_state(state);
+        }
+        is_newer
+    }
+
+    /// How many events could not be put down since that was last asked; none as long as some wait.
+    pub(super) fn lost(&self) -> u64 {
+        self.lines.given_back()
     }
 
     /// Everything was seen to be as it was, until then.
@@ -264,13 +281,16 @@ impl EventLog {
 
     fn in_files(&self, query: &EventQuery) -> io::Result<Vec<Event>> {
         self.memory().look_for(query);
+        let waited = self.lines.waiting();
         let mut found = Found::new(query);
         self.lines.each_in_files(|event| found.take(&event))?;
         // What waits to be written is in memory only.
         for event in self.lines.newest().iter() {
             found.take(event);
         }
-        Ok(self.memory().looked(found))
+        // While so much waits that memory may not have all of it, nothing is sure to be whole.
+        let is_whole = waited == 0;
+        Ok(self.memory().looked(found, is_whole))
     }
 }
 

@@ -14,8 +14,9 @@ use holdfast_api::documents::{Event, EventPlace, EventQuery};
 
 /// Events in memory, which are what is asked for most: some 2 MiB.
 pub(super) const NEWEST_MAX: usize = 4096;
-/// Events of which it is known that the log has them, the last ones that came: as many as two files have, in some 2 MiB.
-const KNOWN_MAX: usize = 1 << 16;
+/// Events of which it is known that the log has them, the last ones that came: more than there are in the files, however much is to be
+/// kept. It is some 30 bytes for each.
+const KNOWN_MAX: usize = 1 << 20;
 /// Answers out of the files that are kept, of a thousand events each at most: consoles ask the same all the time.
 const ANSWERS_MAX: usize = 4;
 
@@ -93,8 +94,9 @@ impl Memory {
         self.looked_for = Some(Found::new(query));
     }
 
-    /// What is asked for, now that the files were looked through since [`Memory::look_for`], and this was found there.
-    pub(super) fn looked(&mut self, mut found: Found) -> Vec<Event> {
+    /// What is asked for, now that the files were looked through since [`Memory::look_for`], and this was found there. It is kept for
+    /// whoever asks the same if it `is_whole`.
+    pub(super) fn looked(&mut self, mut found: Found, is_whole: bool) -> Vec<Event> {
         let meanwhile = self.looked_for.take().into_iter();
         let meanwhile = meanwhile.flat_map(|it| it.events.into_values());
         // What waits to be written is in memory only.
@@ -102,7 +104,7 @@ impl Memory {
             found.take(&event);
         }
         // Who reads on asks each question once.
-        if found.query.after.is_none() {
+        if is_whole && found.query.after.is_none() {
             if self.answers.len() >= ANSWERS_MAX {
                 self.answers.pop_front();
             }

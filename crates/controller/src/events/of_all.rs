@@ -13,6 +13,7 @@ use holdfast_model::NodeId;
 use super::log::EventLog;
 use super::memory::Found;
 use crate::asking::{ask_each, silent};
+use crate::steering::unix_ms;
 use crate::{Controller, problem};
 
 impl Controller {
@@ -97,12 +98,13 @@ fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> Even
     let has_more = places.len() > limit || told.iter().any(|answer| answer.events.len() >= limit);
     let events = all.newest_first();
     let last = events.last().filter(|_| has_more);
+    let looked = told.iter().map(|answer| answer.looked_ms);
     EventList {
         next: last.map(|last| last.place().to_string()),
         events,
         silent,
-        // Whoever has looked last has told all until then.
-        looked_ms: told.iter().map(|it| it.looked_ms).max().unwrap_or_default(),
+        // Whoever has looked last has told all until then, and nobody has by a clock that is fast.
+        looked_ms: looked.max().unwrap_or_default().min(unix_ms()),
     }
 }
 

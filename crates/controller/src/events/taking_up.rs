@@ -170,13 +170,20 @@ async fn newest_of(
     others: &[NodeRecord],
     connector: Option<&Connector>,
 ) -> Option<LocalEventState> {
-    for (_, node) in newer.iter().take(ASKED_MAX) {
+    for (looked_ms, node) in newer.iter().take(ASKED_MAX) {
         let record = others.iter().find(|record| record.node == *node);
         let Some(client) = record.and_then(|record| client_of(record, connector)) else {
             continue;
         };
         match timeout(REPORT_TIME_MAX, client.local_event_state()).await {
-            Ok(Ok(state)) if state.node == node.0 && state.state.is_some() => return Some(state),
+            // What it says now is as new as what it said that it has.
+            Ok(Ok(state))
+                if state.node == node.0
+                    && state.state.is_some()
+                    && state.looked_ms >= *looked_ms =>
+            {
+                return Some(state);
+            }
             Ok(Ok(_)) => tracing::debug!(%node, "it does not know what was told last"),
             Ok(Err(error)) => tracing::debug!(%node, %error, "ask what was told last"),
             Err(_) => tracing::debug!(%node, "it does not answer what was told last"),

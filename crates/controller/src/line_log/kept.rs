@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 
 use super::{LINE_BYTES_MAX, Line, LineLog, old, read};
 
+/// Bytes that have room before it is known how much is to be kept, in a file that is as long as one may be.
+const BEFORE_IT_IS_KNOWN: u64 = 1 << 20;
 /// Lines that are looked at until one is found that can be read: the first of a file may be torn, and few are.
 const TORN_MAX: usize = 16;
 
@@ -32,12 +34,16 @@ impl<T: Line> LineLog<T> {
         self.state.file_bytes_max.store(file, Ordering::Relaxed);
     }
 
-    /// Until something else is said, a file may get as long as one was that is there: it is not known yet what is to be kept.
+    /// Until something else is said, a file may get longer than one was that is there: it is not known yet what is to be kept.
     pub(super) fn hold_what_is_there(&self) {
         let lengths = [old(&self.path), self.path.to_path_buf()].map(|path| length(&path));
         // What cannot be looked at cannot be written either.
         let longest = lengths.into_iter().filter_map(Result::ok).max();
-        let file = self.bounds.file_bytes_max.max(longest.unwrap_or(0));
+        let bound = self.bounds.file_bytes_max;
+        let file = match longest.unwrap_or(0) {
+            longest if longest > bound => longest + BEFORE_IT_IS_KNOWN,
+            _ => bound,
+        };
         self.hold(2 * file);
     }
 

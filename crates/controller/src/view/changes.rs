@@ -67,8 +67,15 @@ struct NodeStateOf {
     is_up: bool,
     standing: NodeStanding,
     /// What is known of it where it is down.
-    #[serde(skip)]
+    #[serde(default)]
     words: Option<String>,
+}
+
+impl NodeStateOf {
+    /// Whether it has gone down for good where it answered, and was not to be relied on.
+    const fn is_down_since(&self, was: &Self) -> bool {
+        self.words.is_some() && was.words.is_none()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,7 +254,7 @@ impl Snapshot {
                     subject,
                     "up",
                 ));
-            } else if was_up && !node.is_up {
+            } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
                 changes.push(change(

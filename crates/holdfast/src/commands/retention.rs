@@ -25,10 +25,10 @@ pub(crate) enum RetentionCommand {
 #[derive(Args, Clone, Copy, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct RetentionArguments {
-    /// How much a node keeps of the audit log at most, from 2MiB to 4096MiB, for example 64MiB
+    /// How much a node keeps of the audit log at most, from 2MiB to 128MiB, for example 64MiB
     #[arg(long, value_name = "SIZE", value_parser = mib)]
     audit: Option<u32>,
-    /// How much a node keeps of the log of events at most, from 2MiB to 4096MiB, for example 32MiB
+    /// How much a node keeps of the log of events at most, from 2MiB to 128MiB, for example 32MiB
     #[arg(long, value_name = "SIZE", value_parser = mib)]
     events: Option<u32>,
 }

@@ -8,8 +8,9 @@ use super::Record;
 pub const RETENTION_KEY: &str = "/holdfast/retention";
 /// MiB that a node keeps of a log, at least: two files of 1 MiB, each of some thousand lines.
 pub const RETENTION_MIB_MIN: u32 = 2;
-/// At most: 4 GiB are years of what is put down, and read through in half a minute.
-pub const RETENTION_MIB_MAX: u32 = 4096;
+/// At most: some 400,000 changes, or 700,000 events, which a node reads through in about a second, when it starts and when somebody
+/// asks for what is old.
+pub const RETENTION_MIB_MAX: u32 = 128;
 
 /// How much each node keeps, at [`RETENTION_KEY`]. What is not there has its default. It is a document of its own, which earlier
 /// versions pass over: they keep what is the default here.

@@ -544,6 +544,21 @@ fn what_a_state_tells_is_told_once_when_something_enters_it() {
         ),
     ];
     assert_eq!(kinds(lost.follow(&healthy)), expected);
+    // It was there, and not to be relied on, before it went down.
+    let shut = LocalReport {
+        open: false,
+        ..well(2)
+    };
+    let mut unsure = Snapshot::of(&inventory, &Reports::of([well(1), shut, well(3)]));
+    let told = kinds(unsure.follow(&healthy));
+    assert!(
+        told.iter().any(|it| it.0 == EventKind::NodeLost),
+        "{told:?}"
+    );
+    let mut gone = Snapshot::of(&inventory, &Reports::of([well(1), well(3)]));
+    let told = kinds(gone.follow(&unsure));
+    let down = of(EventKind::NodeLost, "node n2", "down: it does not answer");
+    assert!(told.contains(&down), "{told:?}");
     let mut back = Snapshot::of(&inventory, &Reports::of([well(1), well(2), well(3)]));
     assert_eq!(kinds(back.follow(&lost)).len(), 3);
 }
