@@ -12,7 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 pub enum EventKind {
     /// From here on everything is told.
     Began,
-    /// Something may have changed that is not told: nobody kept it since the last event that the listener has.
+    /// Something may have changed that is not told: nobody kept it since the last event that the listener has, or it could not be put
+    /// down in the log.
     Gap,
     /// The cluster is healthier than before, or less.
     ClusterHealth,
