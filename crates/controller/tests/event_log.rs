@@ -259,10 +259,10 @@ async fn a_log_that_cannot_be_read_is_named_and_hides_no_other_one() {
     let file = folder_of(1, folder).join(EVENTS_FILE);
     std::fs::write(&file, lines.collect::<String>()).unwrap();
     let first = Process::start(1, &store, folder).await;
+    first.told(EventKind::Steering, "node n1", 1).await;
     let second = Process::start(2, &store, folder).await;
-    first.told(EventKind::NodeStanding, "node n2", 1).await;
     let query = EventQuery {
-        kind: Some(EventKind::NodeStanding),
+        kind: Some(EventKind::Steering),
         ..EventQuery::default()
     };
     let list = first.controller.event_log(query.clone()).await.unwrap();
