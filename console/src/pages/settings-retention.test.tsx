@@ -54,7 +54,7 @@ test('what is changed is what was shown, and nothing that is not understood is s
   expect(audit.value).toBe('32\u00a0MiB');
   expect(button('Set retention').disabled).toBe(true);
   fireEvent.change(audit, { target: { value: '1 MiB' } });
-  screen.getByText(/whole MiB, 2.MiB to 4.GiB/);
+  screen.getByText(/whole MiB, 2.MiB to 128.MiB/);
   expect(button('Set retention').disabled).toBe(true);
   fireEvent.change(audit, { target: { value: '64 MiB' } });
   fireEvent.click(button('Set retention'));
