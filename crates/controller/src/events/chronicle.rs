@@ -102,34 +102,9 @@ impl Chronicle {
         }
         let mut now = Snapshot::of(inventory, reports);
         let at_ms = now.at_ms();
-        let mut events = Vec::new();
-        let found = match std::mem::replace(&mut self.before, Before::Unknown) {
-            Before::Unknown => {
-                self.term = format!("{at_ms:x}-{:x}", controller.number());
-                let asked = controller.told_last(log.clone(), inventory);
-                self.before = Before::Asked(at_ms, tokio::spawn(asked));
-                return;
-            }
-            // Whatever changes until they have answered is told then.
-            Before::Asked(since_ms, asked) if !asked.is_finished() => {
-                self.before = Before::Asked(since_ms, asked);
-                return;
-            }
-            Before::Asked(since_ms, asked) => match asked.await {
-                Ok(found) => {
-                    events.push(self.event(since_ms, None, begun(controller)));
-                    found
-                }
-                Err(error) => {
-                    tracing::error!(%error, "look for what was told last: it is asked again");
-                    return;
-                }
-            },
-            Before::Told(told) => Found {
-                told: Some(*told),
-                looked_ms: log.marked().1,
-                since: Vec::new(),
-            },
+        let before = self.told_before(controller, log, inventory, at_ms);
+        let Some((found, mut events)) = before.await else {
+            return;
         };
         let mut changes: Vec<Change> = lacks(log.lost()).into_iter().collect();
         if let Some(told) = &found.told {
@@ -158,6 +133,44 @@ impl Chronicle {
         };
         self.put_down(controller, log, events, &told);
         self.before = Before::Told(Box::new(told));
+    }
+
+    /// What to compare with, and what is told first of all. Nothing as long as that is not known: whatever changes meanwhile is told
+    /// then.
+    async fn told_before(
+        &mut self,
+        controller: &Controller,
+        log: &EventLog,
+        inventory: &Inventory,
+        at_ms: u64,
+    ) -> Option<(Found, Vec<Event>)> {
+        match std::mem::replace(&mut self.before, Before::Unknown) {
+            Before::Unknown => {
+                self.term = format!("{at_ms:x}-{:x}", controller.number());
+                let asked = controller.told_last(log.clone(), inventory);
+                self.before = Before::Asked(at_ms, tokio::spawn(asked));
+                None
+            }
+            Before::Asked(since_ms, asked) if !asked.is_finished() => {
+                self.before = Before::Asked(since_ms, asked);
+                None
+            }
+            Before::Asked(since_ms, asked) => match asked.await {
+                Ok(found) => Some((found, vec![self.event(since_ms, None, begun(controller))])),
+                Err(error) => {
+                    tracing::error!(%error, "look for what was told last: it is asked again");
+                    None
+                }
+            },
+            Before::Told(told) => {
+                let found = Found {
+                    told: Some(*told),
+                    looked_ms: log.marked().1,
+                    since: Vec::new(),
+                };
+                Some((found, Vec::new()))
+            }
+        }
     }
 
     fn put_down(
