@@ -176,6 +176,9 @@ impl Target {
             return;
         };
         place.note_heard(now);
+        if !place.reader.can_advance() {
+            place.arrivals.forget();
+        }
         place.arrivals.push(received.min(now), bytes.len());
         place.reader.push(bytes);
         self.list(connection);

@@ -9,5 +9,6 @@ mod life;
 mod login;
 mod memory;
 mod protocol;
+mod received;
 mod session;
 mod turns;

@@ -3,8 +3,9 @@
 //! It refuses to know where a PDU ends.
 //!
 //! Invariants:
-//! - a byte is never said to have come later than it did, and only where more than [`TIMES_MAX`] pieces wait earlier;
-//! - what was taken is forgotten.
+//! - the last byte of a PDU is never said to have come later than it did, and only where more than [`TIMES_MAX`] pieces wait for their
+//!   connection's turn earlier;
+//! - what was taken is forgotten, and of a PDU that is still coming every piece but the last.
 
 use alloc::collections::VecDeque;
 
@@ -34,7 +35,13 @@ impl Arrivals {
         }
     }
 
+    /// Nothing that has come ends a PDU, so that nobody will ask when it did.
+    pub(super) fn forget(&mut self) {
+        self.times.clear();
+    }
+
     /// All was taken but the last `left` bytes. When the last byte that was taken came; nothing if that was told before.
+    /// It must not be [forgotten](Self::forget).
     pub(super) fn take(&mut self, left: usize) -> Option<Instant> {
         let taken = self.come - left as u64;
         while let Some((end, _)) = self.times.front()
@@ -77,6 +84,19 @@ mod tests {
         assert_eq!(arrivals.times, []);
         arrivals.push(at(4), 1);
         assert_eq!(arrivals.take(0), Some(at(4)));
+    }
+
+    #[test]
+    fn what_ends_nothing_takes_no_room() {
+        let mut arrivals = Arrivals::default();
+        for piece in 0..1000 {
+            arrivals.forget();
+            arrivals.push(at(piece), 1);
+        }
+        assert_eq!(arrivals.times.len(), 1);
+        arrivals.push(at(1000), 1);
+        assert_eq!(arrivals.take(1), Some(at(999)));
+        assert_eq!(arrivals.take(0), Some(at(1000)));
     }
 
     #[test]
