@@ -132,7 +132,7 @@ export function deviceWas({ state }: Device): { word: string; tone: Tone; tip: s
 
 /** From when until when a command takes its time. */
 export const COMMAND_SPAN =
-  'From when its node had received all of it, data included, until its answer was handed to the network: what a host notices, but for the network between them.';
+  'From when its node had received all of it, data included, until its answer was handed to the network: what a host notices, but for the network between them, for what the node waits for the host, and for room that a write may have to wait for before its data is asked for.';
 
 /** What the latency of a device is. */
 export const LATENCY_TIP =

@@ -5,9 +5,9 @@
 //! UNMAP, WRITE SAME, VERIFY, SYNCHRONIZE CACHE and their kin. An answer that is an error is no service.
 //! One that tells the host to come again (BUSY, NOT READY), or an abort, does not end the time either if
 //! the host does come again within [`RESUME_MAX`]: to the host it is one wait. After any other error
-//! nothing is waited for any more. A command waits from when the last byte of it, or of its data, was taken from its socket until
-//! it is answered, as the histograms of [`usage`](crate::usage) have it, which add what is left of the driver's turn; what sits in
-//! sockets is not known.
+//! nothing is waited for any more. A command waits from when the last byte of it, or of its data, was taken from its socket, and
+//! nothing of its host was waited for any more, until it is answered, as the histograms of [`usage`](crate::usage) have it, which add
+//! what is left of the driver's turn; what sits in sockets is not known.
 //!
 //! It refuses to know what time it is on the wall, and to keep what is over: that is the driver's.
 //!
@@ -218,7 +218,7 @@ impl Watch {
         }
     }
 
-    /// A command waits, since it was received. Returns a stall that was over before.
+    /// A command waits, since it was received, which is since this node has it in hand. Returns a stall that was over before.
     fn begin(&mut self, (now, received): (Instant, Instant), volume: VolumeId) -> Option<Stall> {
         let over = self.expire(now, volume);
         if self.waiting == 0 && self.refused.take().is_none() {
@@ -302,7 +302,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// A session's command, which was received not later than now, waits.
+    /// A session's command, which this node has in hand since it was received, not later than now, waits.
     pub(crate) fn begin(
         &mut self,
         (now, received): (Instant, Instant),

@@ -3,7 +3,8 @@
 //!
 //! A command is counted when it is answered without an error. It took from when the last byte of it, or of its data, was taken from its
 //! socket until the driver has handed the answer over: what sits in sockets, what a host has not sent, and answers that it does not
-//! read, are not known (docs/decisions/0060-a-command-takes-from-socket-to-socket.md).
+//! read, are not known. Where it had to wait for its host then, it took from when that was over
+//! (docs/decisions/0060-a-command-takes-from-socket-to-socket.md).
 //!
 //! Invariants:
 //! - a command costs two look-ups in small maps, and no allocation but for the first of a session;
@@ -38,7 +39,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// A command that does this on the medium, all of which had come then.
+    /// A command that does this on the medium, and that this node has in hand since then.
     pub(crate) fn new(received: Instant, operation: &MediumOperation) -> Self {
         let all = |data: &Vec<holdfast_stdx::Bytes>| data.iter().map(|it| it.len() as u64).sum();
         let (deed, bytes) = match operation {

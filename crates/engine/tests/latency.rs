@@ -1,4 +1,5 @@
-//! How long a command takes: from when the last byte of it, or of its data, came from the socket until its answer is with the socket.
+//! How long a command takes: from when the last byte of it, or of its data, came from the socket, and its host was not waited for
+//! any more, until its answer is with the socket.
 
 use holdfast_engine::{Command, Event, Output, PortalCommand, PortalEvent, Use};
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag, InitiatorCommand};
@@ -126,6 +127,32 @@ fn a_write_begins_with_the_last_of_its_data() {
     let took = done.latencies.total();
     assert_eq!(done.latencies.count(), 1);
     assert!((10..1000).contains(&took), "{took} us");
+}
+
+/// Its machine stood still, or is far away: that is nothing that the volume has to answer for.
+#[test]
+fn a_write_of_a_host_that_is_waited_for_takes_and_stalls_nothing_meanwhile() {
+    let (mut bench, mut host) = new();
+    bench.pass(700);
+    let data = Bytes::from(vec![1; BLOCK_SIZE]);
+    let cdb = [0x2a, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+    let write = CommandRequest::new(UNIT, &cdb).writing(vec![data]);
+    let bytes = sent(&mut host, [write]);
+    let (connection, received) = (host.connection, bench.now);
+    bench.at_portal(PortalEvent::Received {
+        connection,
+        bytes,
+        received,
+    });
+    bench.pass(2000);
+    assert_eq!(of_all(&mut bench), None, "it is asked whether it is there");
+    host.run(&mut bench);
+    bench.pass(10);
+    let done = of_all(&mut bench).expect("it was written").writes;
+    let took = done.latencies.total();
+    assert_eq!(done.latencies.count(), 1);
+    assert!(took < 1000, "{took} us");
+    assert_eq!(bench.stalls, []);
 }
 
 /// Nothing is counted for nobody, and nothing twice.

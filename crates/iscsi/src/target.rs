@@ -228,6 +228,9 @@ impl Target {
         if !place.wants_input(&self.shared) {
             place.note_heard(now);
         }
+        if place.is_full(&self.shared) {
+            place.life.note_awaited(now);
+        }
         place.wire.handle_sent(bytes);
         self.shared.load.note_taken(bytes);
         place.pump_answers(&mut self.shared, out);

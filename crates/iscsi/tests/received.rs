@@ -1,9 +1,13 @@
-//! From when on the time counts that a command takes: when the last byte of it, or of its data, came.
+//! From when on the time counts that a command takes: when the last byte of it, or of its data, came, and its initiator was not waited
+//! for any more.
 
 use crate::common::{Answers, World, framed, lun, write_command};
 use holdfast_iscsi::SerialNumber;
-use holdfast_iscsi::pdu::{DataOut, InitiatorTaskTag, Reply, Request, ScsiCommand};
-use holdfast_iscsi::target::ConnectionId;
+use holdfast_iscsi::pdu::{
+    CommandFlags, DataOut, InitiatorTaskTag, NopOut, Reply, Request, ScsiCommand,
+};
+use holdfast_iscsi::target::{ConnectionId, Limits, Target};
+use holdfast_scsi::TaskAttribute;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
 /// What the first status of a raw session after its login is numbered.
@@ -25,16 +29,16 @@ fn session(keys: &str) -> (World, ConnectionId) {
 
 /// A write of the first blocks, of one who has heard that it is logged in.
 fn write(tag: u32, blocks: u16) -> ScsiCommand {
-    ScsiCommand {
-        expected_status: STATUS,
-        ..write_command(tag, 99 + tag, blocks)
-    }
+    let mut command = write_command(tag, 99 + tag, blocks);
+    command.expected_status = STATUS;
+    command.cdb[15] = tag as u8;
+    command
 }
 
 /// The commands that came up since the last call: which, and when they were received.
-fn came_up(world: &mut World) -> Vec<(u32, Instant)> {
+fn came_up(world: &mut World) -> Vec<(u8, Instant)> {
     let held = std::mem::take(&mut world.held);
-    let come = held.iter().map(|it| (it.expected_out / 512, it.received));
+    let come = held.iter().map(|it| (it.cdb[15], it.received));
     come.collect()
 }
 
@@ -51,7 +55,7 @@ fn a_request_came_with_its_last_piece_however_many_there_were() {
         world.send_raw(connection, Bytes::copy_from_slice(piece));
     }
     let now = world.now;
-    assert_eq!(came_up(&mut world), [(128, now)]);
+    assert_eq!(came_up(&mut world), [(1, now)]);
 }
 
 #[test]
@@ -85,5 +89,101 @@ fn a_write_whose_data_is_asked_for_came_with_the_last_byte_of_that() {
     world.now += us(70);
     world.send_raw(connection, end);
     let now = world.now;
-    assert_eq!(came_up(&mut world), [(4, now)]);
+    assert_eq!(came_up(&mut world), [(1, now)]);
+}
+
+/// READ (10) of the first blocks.
+fn read(tag: u32, blocks: u16) -> ScsiCommand {
+    let mut command = write(tag, blocks);
+    command.cdb[0] = 0x28;
+    command.flags = CommandFlags {
+        is_final: true,
+        read: true,
+        write: false,
+    };
+    command
+}
+
+/// The host's machine stood still, or is far away: as long as its answer takes, the node has nothing to do.
+#[test]
+fn a_write_does_not_take_the_time_in_which_its_host_is_asked_whether_it_is_there() {
+    let (mut world, connection) = session("");
+    world.now += Duration::from_millis(700);
+    world.send(connection, &Request::Command(write(1, 1)), &[7; 512]);
+    let (Reply::NopIn(question), _) = world.reply(connection) else {
+        panic!("it is asked");
+    };
+    let behind = ScsiCommand {
+        attribute: TaskAttribute::Ordered,
+        ..write(2, 2)
+    };
+    world.now += us(20);
+    world.send(connection, &Request::Command(behind), &[7; 1024]);
+    assert_eq!(came_up(&mut world), []);
+    world.now += Duration::from_secs(2);
+    world.takes_turns = false;
+    let answer = Request::NopOut(NopOut {
+        immediate: true,
+        lun: lun(),
+        task_tag: InitiatorTaskTag::RESERVED,
+        transfer_tag: question.transfer_tag,
+        command_number: SerialNumber(102),
+        expected_status: STATUS,
+    });
+    let answered = world.now;
+    world.send(connection, &answer, &[]);
+    // The node has it in hand while the answer waits for its turn.
+    world.now += us(30);
+    world.with_target(Target::handle_turn);
+    assert_eq!(came_up(&mut world), [(1, answered), (2, answered)]);
+    // What comes after that waited for nobody.
+    world.now += us(10);
+    world.send(connection, &Request::Command(read(3, 1)), &[]);
+    world.now += us(10);
+    world.with_target(Target::handle_turn);
+    assert_eq!(came_up(&mut world), [(3, answered + us(40))]);
+}
+
+/// Reads of a host that takes its answers when it likes: what it has sent meanwhile was read from the connection and waits, as do
+/// those for which there is no room before it has taken some.
+#[test]
+fn nothing_takes_the_time_in_which_its_host_does_not_read() {
+    let mut world = World::with_limits(
+        7,
+        Limits {
+            output_bytes_max: 64 << 10,
+            data_in_max: 128 << 10,
+            data_out_max: 128 << 10,
+            connection_bytes_max: 128 << 10,
+            ..Limits::default()
+        },
+    );
+    world.answers = Answers::Held;
+    let connection = world.raw_session("");
+    world.sockets_take = false;
+    for tag in [1, 2] {
+        world.send(connection, &Request::Command(read(tag, 256)), &[]);
+    }
+    let first = world.held.pop().expect("there is room for one");
+    world.now += us(100);
+    world.answer(&first);
+    assert!(!world.target.wants_input(connection));
+    world.send(connection, &Request::Command(read(3, 0)), &[]);
+    assert_eq!(came_up(&mut world), []);
+    world.now += Duration::from_secs(2);
+    let taken = world.raw[&connection].len();
+    world.takes_turns = false;
+    world.with_target(|target, now, out| target.handle_sent(now, connection, taken, out));
+    let freed = world.now;
+    assert_eq!(came_up(&mut world), [(2, freed)], "there is room");
+    // There is output again, and none that is stuck.
+    let taken = world.raw[&connection].len() - taken;
+    world.with_target(|target, now, out| target.handle_sent(now, connection, taken, out));
+    world.now += us(30);
+    world.with_target(Target::handle_turn);
+    assert_eq!(
+        came_up(&mut world),
+        [(3, freed)],
+        "it has waited for a turn"
+    );
 }

@@ -79,8 +79,11 @@ pub struct Flow {
 }
 
 /// How long commands took, in microseconds, each to the nearest: from when the node had read the last byte of one, or of its data, from the
-/// connection until it handed the answer to that. The network is not in it, nor what a host does itself. The mean is exact; percentiles
-/// are never too little, and an eighth too much at most, but for what took more than 67 s.
+/// connection until it handed the answer to that. The network is not in it, nor what a host does itself; nor what the node waits for the
+/// host, if it does when all has come: a command begins when the host has taken so much of earlier answers that others may follow, and
+/// a write that comes after half a second of silence when the host has said that it is there. A write that has to wait for room before
+/// the node asks for its data does not take that time. The mean is exact; percentiles are never too little, and an eighth too much at
+/// most, but for what took more than 67 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
     /// The mean.

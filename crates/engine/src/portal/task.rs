@@ -21,7 +21,7 @@ pub(super) struct Task {
     pub(super) volume_bytes: u64,
     /// Since when it lives: not later than it arrived.
     pub(super) arrived: Instant,
-    /// When all of it had come: what it takes is counted from there.
+    /// Since when this node has it in hand: what it takes is counted from there.
     pub(super) received: Instant,
     /// What it has to be permitted.
     pub(super) need: Need,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use holdfast_engine::{
     Command, DeviceGeometry, Engine, EngineConfig, Event, HOLD, LinkId, Machine, Output,
-    PeerCommand, PeerEvent, PortalCommand, PortalEvent, TAKEOVERS_MAX,
+    PeerCommand, PeerEvent, PortalCommand, PortalEvent, Stall, TAKEOVERS_MAX,
 };
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken,
@@ -112,6 +112,8 @@ pub(crate) struct Bench {
     pub(crate) metadata: Option<Vec<(MetadataToken, MetadataRequest)>>,
     /// What the engine wants done at its portal.
     pub(crate) portal: Vec<PortalCommand>,
+    /// Stalls that it has told.
+    pub(crate) stalls: Vec<Stall>,
     keys: BTreeMap<String, (Bytes, Revision)>,
     revision: Revision,
     watch: Option<MetadataToken>,
@@ -145,6 +147,7 @@ impl Bench {
             holds_writes: false,
             metadata: None,
             portal: Vec::new(),
+            stalls: Vec::new(),
             keys: BTreeMap::new(),
             revision: Revision(1),
             watch: None,
@@ -464,6 +467,7 @@ impl Bench {
                         self.resets += 1;
                     }
                     Command::Portal(command) => self.portal.push(command),
+                    Command::Stalled(stall) => self.stalls.push(stall),
                     Command::OpenFailed(failure) => panic!("the store opens: {failure}"),
                     _ => {}
                 }

@@ -181,11 +181,12 @@ impl Session {
     /// them. Returns the tasks that failed.
     fn pump_tasks(
         &mut self,
-        (wire, life): (&mut Wire, &Life),
+        (wire, life): (&mut Wire, &mut Life),
         shared: &mut Shared,
         out: &mut TargetOutput,
     ) -> Vec<(InitiatorTaskTag, Sense)> {
         let mut failed = Vec::new();
+        life.is_doubted = false;
         let mut room = Room {
             is_left: true,
             is_wanted_ahead: false,
@@ -218,12 +219,13 @@ impl Session {
                         takes == 0 || self.reserve(index, takes, &mut room, (wire, shared));
                     match since {
                         None => {
+                            life.is_doubted = true;
                             shared.doubt(wire.id);
                             index += 1;
                         }
                         Some(since) if is_free && self.is_in_order(index, &self.tasks[&tag]) => {
                             self.undelivered.remove(index);
-                            self.deliver((tag, since), wire, shared, out);
+                            self.deliver((tag, since), (wire, life), shared, out);
                         }
                         Some(_) => index += 1,
                     }
@@ -283,7 +285,7 @@ impl Session {
     fn deliver(
         &mut self,
         (tag, since): (InitiatorTaskTag, Instant),
-        wire: &Wire,
+        (wire, life): (&Wire, &Life),
         shared: &mut Shared,
         out: &mut TargetOutput,
     ) {
@@ -309,7 +311,7 @@ impl Session {
             data_out: data.into_parts(),
             expected_out: task.expected_out(),
             expected_in: task.expected_in().min(expected_in_max),
-            received: task.received,
+            received: life.in_hand(task.received),
             since,
         }));
     }
@@ -321,7 +323,7 @@ impl Connection {
         let Phase::Full(session) = &mut self.phase else {
             return;
         };
-        let failed = session.pump_tasks((&mut self.wire, &self.life), shared, out);
+        let failed = session.pump_tasks((&mut self.wire, &mut self.life), shared, out);
         if failed.is_empty() {
             return;
         }

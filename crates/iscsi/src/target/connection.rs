@@ -32,7 +32,7 @@ pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) reader: PduReader,
     pub(super) arrivals: Arrivals,
-    /// When the last byte of the request came that is looked at.
+    /// When the last byte of the request came that is looked at, and its initiator was not waited for any more.
     received: Instant,
     pub(super) phase: Phase,
     /// When the initiator last gave a sign of life.
@@ -195,8 +195,12 @@ impl Connection {
 
     /// Not at the bound either: there no answer is sent, and those of what came would pile up.
     const fn may_step(&self, shared: &Shared) -> bool {
-        matches!(self.phase, Phase::Login(_) | Phase::Full(_))
-            && self.wire.unsent < shared.load.output_max()
+        matches!(self.phase, Phase::Login(_) | Phase::Full(_)) && !self.is_full(shared)
+    }
+
+    /// Whether its initiator has to take some of the output first.
+    pub(super) const fn is_full(&self, shared: &Shared) -> bool {
+        self.wire.unsent >= shared.load.output_max()
     }
 
     pub(super) const fn is_in_login(&self) -> bool {
@@ -303,7 +307,8 @@ impl Connection {
                 // Every request of this phase has its ExpStatSN there (RFC 7143 11).
                 let expected = SerialNumber(header.word(28));
                 let unnamed = self.wire.first_unnamed();
-                if self.life.acknowledge(now, expected, unnamed) {
+                let times = (now, self.received);
+                if self.life.acknowledge(times, expected, unnamed) {
                     self.pump(shared, out);
                 }
                 self.handle_request(now, header, request, data, shared, out)
@@ -320,13 +325,14 @@ impl Connection {
             && let Some(held) = session.window.take_held()
         {
             let header = held.request.encode();
-            self.received = held.received;
+            self.received = self.life.in_hand(held.received);
             return Next::Request(header, held.request, held.data);
         }
         let pdu = match self.reader.next_pdu() {
             Ok(Some(pdu)) => {
                 let received = self.arrivals.take(self.reader.buffered());
-                self.received = received.expect("a request has bytes that came");
+                let received = received.expect("a request has bytes that came");
+                self.received = self.life.in_hand(received);
                 pdu
             }
             Ok(None) => return Next::Flow(Flow::Wait),
@@ -463,7 +469,7 @@ impl Connection {
             }
             Request::DataOut(pdu) => {
                 if let Some(asked) = session.handle_data_out(&pdu, data, self.received) {
-                    self.life.note(asked);
+                    self.life.note(asked, self.received);
                 }
                 self.pump(shared, out);
                 None
@@ -501,7 +507,7 @@ impl Connection {
             unreachable!("requests are handled in the full feature phase");
         };
         if nop.task_tag.is_reserved() {
-            if self.life.answered(nop.transfer_tag) {
+            if self.life.answered(nop.transfer_tag, self.received) {
                 self.pump(shared, out);
             }
             return;

@@ -153,8 +153,9 @@ pub struct Command {
     pub expected_out: u32,
     /// Bytes of Data-In that the initiator takes; more of a response is cut off.
     pub expected_in: u32,
-    /// When the last byte of it, or of its data, was received: how long it takes is counted from there, though it may wait for its
-    /// connection's turn, for those before it, or for word of its initiator.
+    /// Since when this side has it in hand: how long it takes is counted from there, though it may wait for its connection's turn, for
+    /// room, or for those before it. When the last byte of it, or of its data, was received; but if it had to wait for its
+    /// initiator then, to take what it was sent or to say that it is there, when that was over.
     pub received: Instant,
     /// Since when it lives: its initiator is known to have been there then, and waits for it. That is not later than its first
     /// PDU's arrival, and earlier by at most [`KNOWN_FOR`](crate::target::KNOWN_FOR). What leaves nothing behind lives from its

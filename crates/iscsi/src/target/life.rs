@@ -42,6 +42,10 @@ pub(super) struct Life {
     asked: Option<(TargetTransferTag, Instant)>,
     /// It did not answer the last question in time: it is asked nothing more for the sake of commands.
     is_mute: bool,
+    /// A command waits until more is known of it.
+    pub(super) is_doubted: bool,
+    /// Up to then it was waited for: for word of it, or for it to take what it is sent.
+    awaited_until: Instant,
 }
 
 impl Life {
@@ -56,11 +60,25 @@ impl Life {
         Some(known_at.min(arrived))
     }
 
-    /// It has heard something that was sent at `when`, or later. Whether that is news.
-    pub(super) fn note(&mut self, when: Instant) -> bool {
+    /// It was waited for until then.
+    pub(super) fn note_awaited(&mut self, until: Instant) {
+        self.awaited_until = self.awaited_until.max(until);
+    }
+
+    /// From when on this side had in hand what was received then: what waits for its initiator does not take the time of that.
+    pub(super) fn in_hand(&self, received: Instant) -> Instant {
+        received.max(self.awaited_until)
+    }
+
+    /// It has heard something that was sent at `when`, or later; word of that was received then. Whether that is news.
+    pub(super) fn note(&mut self, when: Instant, received: Instant) -> bool {
         let before = self.known_at;
         self.known_at = before.max(Some(when));
-        self.known_at != before
+        let is_news = self.known_at != before;
+        if is_news && self.is_doubted {
+            self.note_awaited(received);
+        }
+        is_news
     }
 
     /// No PDU has named status `unnamed` yet, nor any later one. R2T and NOP-In name the next one without taking it (RFC 7143
@@ -69,17 +87,18 @@ impl Life {
         self.mark = Some((unnamed, now));
     }
 
-    /// A PDU came that expects status `expected`, when `unnamed` is the first that no PDU has named. Whether that is news.
+    /// A PDU is looked at that was received before, and expects status `expected`, when `unnamed` is the first that no PDU has
+    /// named. Whether that is news.
     pub(super) fn acknowledge(
         &mut self,
-        now: Instant,
+        (now, received): (Instant, Instant),
         expected: SerialNumber,
         unnamed: SerialNumber,
     ) -> bool {
         match self.mark {
             Some((mark, when)) if expected.is_within(mark.next(), unnamed) => {
                 self.mark(now, unnamed);
-                self.note(when)
+                self.note(when, received)
             }
             Some(_) => false,
             None => {
@@ -94,13 +113,13 @@ impl Life {
         self.asked = Some((tag, now));
     }
 
-    /// It has answered a question. Whether that is news.
-    pub(super) fn answered(&mut self, tag: TargetTransferTag) -> bool {
+    /// It has answered a question, as was received then. Whether that is news.
+    pub(super) fn answered(&mut self, tag: TargetTransferTag, received: Instant) -> bool {
         let Some((_, when)) = self.asked.take_if(|(asked, _)| *asked == tag) else {
             return false;
         };
         self.is_mute = false;
-        self.note(when)
+        self.note(when, received)
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) struct Task {
     /// Bytes that the initiator expects to move.
     pub(super) expected: u32,
     pub(super) arrived: Instant,
-    /// When the last byte of it, or of its data, came from the socket.
+    /// When the last byte of it, or of its data, came from the socket, and its initiator was not waited for any more to take what
+    /// had been sent to it.
     pub(super) received: Instant,
     /// It may leave something behind.
     leaves_traces: bool,

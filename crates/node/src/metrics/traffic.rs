@@ -146,7 +146,7 @@ impl Traffic {
         registry.register_with_unit(
             "command_duration",
             "How long commands of hosts took that read, wrote, or did something else on a volume at this portal: from when the last byte of \
-             one, or of its data, was read from the connection until its answer was handed to that",
+             one, or of its data, was read from the connection until its answer was handed to that, but for what was waited for the host",
             Unit::Seconds,
             self.volumes.lengths.clone(),
         );
