@@ -245,13 +245,22 @@ enum Stood {
     Nowhere,
 }
 
-/// Takes the lead, if nobody has it, and the node may. Who the nodes are is read along: each node is to know when the
-/// metadata is away, from its start on.
+/// Takes the lead, if nobody has it, and the node may.
 async fn stand(controller: &Controller) -> Stood {
     let steering = controller.may_steer();
     if steering == Steering::Disbelieved {
         return Stood::Nowhere;
     }
+    match look(controller).await {
+        Some(stood) => stood,
+        None if steering == Steering::Allowed => take_lead(controller).await,
+        None => Stood::Nowhere,
+    }
+}
+
+/// Where this process stands already, because somebody has the lead, or it cannot be known who has; nothing if nobody
+/// has it. Who the nodes are is read along: each node is to know when the metadata is away, from its start on.
+async fn look(controller: &Controller) -> Option<Stood> {
     let look = Transaction {
         success: vec![
             Operation::Range(Selector::Key(LEADER_KEY.into())),
@@ -260,28 +269,25 @@ async fn stand(controller: &Controller) -> Stood {
         ..Transaction::default()
     };
     let Ok(found) = controller.desk.transact(look).await else {
-        return Stood::Nowhere;
+        return Some(Stood::Nowhere);
     };
     if controller.has_gone_back(found.revision) {
-        return Stood::Nowhere;
+        return Some(Stood::Nowhere);
     }
     if let Some(OperationResult::Range(nodes)) = found.results.get(1) {
         let nodes = nodes.iter();
         let records = nodes.filter_map(|pair| NodeRecord::decode(&pair.value).ok());
         controller.known_nodes.note(records.collect());
     }
-    match found.results.first() {
-        Some(OperationResult::Range(found)) if found.is_empty() => {}
-        Some(OperationResult::Range(found)) => {
-            let leader = found.first();
-            let leader = leader.and_then(|pair| LeaderRecord::decode(&pair.value).ok());
-            return leader.map_or(Stood::Nowhere, |leader| Stood::Behind(leader.node));
-        }
-        _ => return Stood::Nowhere,
-    }
-    if steering != Steering::Allowed {
-        return Stood::Nowhere;
-    }
+    let Some(OperationResult::Range(found)) = found.results.first() else {
+        return Some(Stood::Nowhere);
+    };
+    let leader = LeaderRecord::decode(&found.first()?.value).ok();
+    Some(leader.map_or(Stood::Nowhere, |leader| Stood::Behind(leader.node)))
+}
+
+/// Takes the lead that nobody had, unless somebody else has taken it since.
+async fn take_lead(controller: &Controller) -> Stood {
     let renewed = Instant::now();
     let granted = MetadataRequest::Grant { time_to_live: TERM };
     let MetadataAnswer::Granted { lease, .. } = controller.desk.ask(granted).await else {
