@@ -67,7 +67,7 @@ impl AuditLog {
     /// # Errors
     /// There is no thread to be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let (log, opened) = LineLog::open(path, BOUNDS)?;
+        let (log, opened) = LineLog::open(path, BOUNDS, |_| {})?;
         if let Err(error) = opened {
             tracing::error!(
                 "open {}: {error}: nothing is changed through this interface until it can be, but by nodes",
@@ -114,12 +114,7 @@ impl AuditLog {
     /// # Errors
     /// The files cannot be looked at.
     pub(crate) fn kept(&self) -> io::Result<KeptLog> {
-        let files = self.lines.files()?;
-        Ok(KeptLog {
-            bytes: files.bytes,
-            bytes_max: files.bytes_max,
-            oldest_ms: files.first.map(|entry| entry.at_ms),
-        })
+        self.lines.kept()
     }
 
     /// What is asked for, beyond a place in the order of all nodes' entries: the newest first.

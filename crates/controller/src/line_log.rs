@@ -48,10 +48,8 @@ pub(crate) trait Line: Clone + Serialize + DeserializeOwned + Send + 'static {
         self
     }
 
-    /// When it was put down, where that matters to whoever looks for it: milliseconds since 1970 (UTC).
-    fn moment_ms(&self) -> u64 {
-        0
-    }
+    /// When it was put down: milliseconds since 1970 (UTC).
+    fn moment_ms(&self) -> u64;
 }
 
 /// How much a log holds.
@@ -106,16 +104,21 @@ struct State {
 
 impl<T: Line> LineLog<T> {
     /// Opens the log at `path`, or begins it. A line that is none, such as the last one before a power failure, is passed over.
-    /// A file that cannot be opened is tried again with each line, and why not is told.
+    /// A file that cannot be opened is tried again with each line, and why not is told. Each line that is there is shown to `each`, in
+    /// the order in which they were put down.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn open(path: &Path, bounds: Bounds) -> io::Result<(Self, io::Result<()>)> {
+    pub(crate) fn open(
+        path: &Path,
+        bounds: Bounds,
+        mut each: impl FnMut(&T),
+    ) -> io::Result<(Self, io::Result<()>)> {
         let (log, to_write) = Self::over(path, bounds);
         for path in [old(path), path.to_owned()] {
             let read = File::open(&path).and_then(|file| {
                 read(file, |line| {
-                    log.keep(&mut log.newest(), line);
+                    each(&log.keep(&mut log.newest(), line));
                 })
             });
             if let Err(error) = read
@@ -240,24 +243,6 @@ impl<T: Line> LineLog<T> {
             let (TrySendError::Full(written) | TrySendError::Disconnected(written)) = error;
             written
         })
-    }
-
-    /// Every line of the files, in no order between them: those that memory has no room for are nowhere else. It waits for a
-    /// disk, and so has a thread of its own.
-    ///
-    /// # Errors
-    /// The files cannot be read.
-    pub(crate) fn each_in_files(&self, mut each: impl FnMut(T)) -> io::Result<()> {
-        // Both are open before one is read: if a new one begins meanwhile, nothing is passed over, and something may come twice.
-        let files = [self.path.to_path_buf(), old(&self.path)].map(File::open);
-        for file in files {
-            match file {
-                Ok(file) => read(file, &mut each)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     /// What lies beside the log, if anything does.

@@ -27,7 +27,7 @@ use crate::view::{Change, Snapshot};
 /// What was last seen longer ago is told with the time between.
 const SOON: Duration = Duration::from_secs(5);
 /// How often it is put down that everything is as it was: so much is not known after all nodes have lost their power at once.
-const STATE_PAUSE: Duration = Duration::from_secs(600);
+pub(super) const STATE_PAUSE: Duration = Duration::from_secs(600);
 /// Letters of what there is to know of an event at most.
 const DETAIL_LENGTH_MAX: usize = 2000;
 

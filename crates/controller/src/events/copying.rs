@@ -20,6 +20,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 use tokio::time::{Instant, timeout};
 
+use super::chronicle::STATE_PAUSE;
 use super::log::EventLog;
 use crate::Controller;
 use crate::asking::client_of;
@@ -33,8 +34,6 @@ const PIECES_MAX: usize = 4;
 const GAP_MAX: usize = 1024;
 /// For how long an answer is waited for, and for how long pieces are begun: whoever steers may be away, and somebody has to notice.
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// How often it is written until when everything was seen to be as it was, as whoever steers does it.
-const STATE_PAUSE: Duration = Duration::from_secs(600);
 
 impl Controller {
     /// Keeps a copy of what whoever steers has put down, if that is this node's part.

@@ -42,6 +42,10 @@ impl Line for Event {
     fn words(&self) -> String {
         format!("{} of {}", self.kind.as_str(), self.subject)
     }
+
+    fn moment_ms(&self) -> u64 {
+        self.at_ms
+    }
 }
 
 /// The log.
@@ -76,7 +80,11 @@ impl EventLog {
     /// # Errors
     /// There is no thread to be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let (lines, opened) = LineLog::open(path, BOUNDS)?;
+        let mut memory = Memory::default();
+        // What came first is the first to be forgotten.
+        let (lines, opened) = LineLog::open(path, BOUNDS, |event| {
+            memory.note(event);
+        })?;
         if let Err(error) = opened {
             tracing::error!(
                 "open {}: {error}: what happens is not put down until it can be",
@@ -93,11 +101,6 @@ impl EventLog {
                 Last::default()
             }
         };
-        let mut memory = Memory::default();
-        // What cannot be read was told when it was opened. What came first is the first to be forgotten.
-        let _ = lines.each_in_order(|event| {
-            memory.note(event);
-        });
         Ok(Self {
             lines,
             last: Arc::new(Mutex::new(last)),
@@ -117,12 +120,7 @@ impl EventLog {
     /// # Errors
     /// The files cannot be looked at.
     pub(crate) fn kept(&self) -> io::Result<KeptLog> {
-        let files = self.lines.files()?;
-        Ok(KeptLog {
-            bytes: files.bytes,
-            bytes_max: files.bytes_max,
-            oldest_ms: files.first.map(|event| event.at_ms),
-        })
+        self.lines.kept()
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -283,7 +281,7 @@ impl EventLog {
         self.memory().look_for(query);
         let waited = self.lines.waiting();
         let mut found = Found::new(query);
-        self.lines.each_in_files(|event| found.take(&event))?;
+        self.lines.each_in_order(|event| found.take(event))?;
         // What waits to be written is in memory only.
         for event in self.lines.newest().iter() {
             found.take(event);

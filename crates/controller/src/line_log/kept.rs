@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use holdfast_api::documents::KeptLog;
+
 use super::{LINE_BYTES_MAX, Line, LineLog, old, read};
 
 /// Bytes that have room before it is known how much is to be kept, in a file that is as long as one may be.
@@ -19,11 +21,11 @@ const TORN_MAX: usize = 16;
 
 /// What a log has in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Files<T> {
-    pub(crate) bytes: u64,
-    pub(crate) bytes_max: u64,
+pub(super) struct Files<T> {
+    pub(super) bytes: u64,
+    pub(super) bytes_max: u64,
     /// The line that was put down first; none where no line can be read.
-    pub(crate) first: Option<T>,
+    pub(super) first: Option<T>,
 }
 
 impl<T: Line> LineLog<T> {
@@ -85,11 +87,21 @@ impl<T: Line> LineLog<T> {
         Ok(())
     }
 
-    /// What is in the files. It waits for a disk, and so has a thread of its own.
+    /// What is kept, as it is told. It waits for a disk, and so has a thread of its own.
     ///
     /// # Errors
-    /// They cannot be read.
-    pub(crate) fn files(&self) -> io::Result<Files<T>> {
+    /// The files cannot be looked at.
+    pub(crate) fn kept(&self) -> io::Result<KeptLog> {
+        let files = self.files()?;
+        Ok(KeptLog {
+            bytes: files.bytes,
+            bytes_max: files.bytes_max,
+            oldest_ms: files.first.map(|line| line.moment_ms()),
+        })
+    }
+
+    /// What is in the files.
+    pub(super) fn files(&self) -> io::Result<Files<T>> {
         let paths = [old(&self.path), self.path.to_path_buf()];
         let (mut bytes, mut oldest) = (0, None);
         for path in &paths {

@@ -14,6 +14,10 @@ impl Line for u64 {
     fn words(&self) -> String {
         self.to_string()
     }
+
+    fn moment_ms(&self) -> u64 {
+        *self
+    }
 }
 
 fn wait_until(is_so: impl Fn() -> bool) {
@@ -25,12 +29,12 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 fn open(path: &Path) -> LineLog<u64> {
-    LineLog::open(path, BOUNDS).unwrap().0
+    LineLog::open(path, BOUNDS, |_| {}).unwrap().0
 }
 
 fn in_files(log: &LineLog<u64>) -> Vec<u64> {
     let mut lines = Vec::new();
-    log.each_in_files(|line| lines.push(line)).unwrap();
+    log.each_in_order(|line| lines.push(*line)).unwrap();
     lines.sort_unstable();
     lines
 }
@@ -177,7 +181,7 @@ fn lines_are_in_the_file_as_they_are_in_memory() {
         ..BOUNDS
     };
     let path = folder.path().join("lines.log");
-    let (log, _) = LineLog::<u64>::open(&path, bounds).unwrap();
+    let (log, _) = LineLog::<u64>::open(&path, bounds, |_| {}).unwrap();
     thread::scope(|scope| {
         for thread in 0..4 {
             let log = &log;
@@ -190,7 +194,7 @@ fn lines_are_in_the_file_as_they_are_in_memory() {
     });
     wait_until(|| log.waiting() == 0);
     let mut lines = Vec::new();
-    log.each_in_files(|line| lines.push(line)).unwrap();
+    log.each_in_order(|line| lines.push(*line)).unwrap();
     assert_eq!(*log.newest(), lines);
 }
 
