@@ -194,6 +194,8 @@ pub(crate) struct Cluster {
     renew_at: Option<Instant>,
     /// What a watch has told, and when, since it goes on over another connection: until it is known what answers there.
     held_back: Option<Vec<(Instant, Revision, Vec<WatchEvent>)>>,
+    /// A watch has told something that was not taken in: everything is read before it goes on.
+    is_behind: bool,
     /// This node reads what is known of it once what it has noted of bookmarks is durable.
     introduces_when_kept: bool,
     watch: Option<MetadataToken>,

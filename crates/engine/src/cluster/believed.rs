@@ -124,7 +124,7 @@ impl Cluster {
             }
             Purpose::Leave(_) | Purpose::Renew => {
                 self.bookmarks.give_up();
-                self.held_back = None;
+                self.drop_held();
             }
             // Others have to say something else first, which a watch tells of. The bookmark is there, or that would be the reason.
             Purpose::List if self.is_disowned() => {

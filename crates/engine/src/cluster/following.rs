@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - what comes over a connection is not believed before the node's bookmark was found, nothing is changed before another one was left;
+//! - what a watch has told once it does not tell again: where that was not taken in, everything is read before the watch goes on;
 //! - there is a bookmark as soon as there is a cluster.
 
 use alloc::collections::BTreeSet;
@@ -207,6 +208,7 @@ impl Cluster {
         }
         for (now, revision, events) in held {
             if self.is_astray() {
+                self.is_behind = true;
                 break;
             }
             self.watched(now, revision, events);
@@ -224,11 +226,12 @@ impl Cluster {
     pub(super) fn renew(&mut self, now: Instant) {
         self.renew_at = None;
         self.bookmarks.give_up();
-        self.held_back = None;
+        self.drop_held();
         let Some(own) = self.registration.as_ref() else {
             return;
         };
-        if self.is_astray() || self.watch.is_none() || !self.bookmarks.has_followed() {
+        let cannot_go_on = self.is_astray() || self.watch.is_none() || self.is_behind;
+        if cannot_go_on || !self.bookmarks.has_followed() {
             self.retry.get_or_insert(now + RETRY);
             return;
         }
@@ -237,6 +240,12 @@ impl Cluster {
         self.held_back = Some(Vec::new());
         let token = self.transact(Purpose::Renew, vec![], ranges.into());
         self.read_first(now, token);
+    }
+
+    /// What was held back came over a connection of which nothing will be known: it is not believed.
+    pub(super) fn drop_held(&mut self) {
+        let held = self.held_back.take().unwrap_or_default();
+        self.is_behind |= held.iter().any(|(_, _, events)| !events.is_empty());
     }
 
     /// Whether nothing is known yet of what answers by now: what it says of what was known before it came is not believed.
@@ -333,7 +342,7 @@ impl Cluster {
     fn read_again(&mut self, now: Instant) {
         self.bookmarks.reconnected();
         self.bookmarks.give_up();
-        self.held_back = None;
+        self.drop_held();
         self.renew_at = None;
         self.retry = Some(now + RETRY);
     }
@@ -368,19 +377,27 @@ impl Cluster {
         let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
         self.requests.remove(&watch);
         self.watch = Some(watch);
+        self.is_behind = false;
     }
 
     pub(super) fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
         match answer {
             // What is missed is read again when the right metadata is back, or nobody denies it any more.
             MetadataAnswer::Watched { events, .. } if self.is_astray() => {
+                self.is_behind = true;
                 self.hear_denials_while_astray(now, &events);
             }
-            MetadataAnswer::Watched { .. }
-                if self.held_back.is_none() && self.is_to_be_recognised() => {}
+            MetadataAnswer::Watched { events, .. }
+                if self.held_back.is_none() && self.is_to_be_recognised() =>
+            {
+                self.is_behind |= !events.is_empty();
+            }
             MetadataAnswer::Watched { revision, events } => match &mut self.held_back {
                 Some(held) if held.len() < HELD_BACK_MAX => held.push((now, revision, events)),
-                Some(_) => self.read_again(now),
+                Some(_) => {
+                    self.is_behind = true;
+                    self.read_again(now);
+                }
                 None => self.watched(now, revision, events),
             },
             MetadataAnswer::WatchResumed => self.resumed(now),
@@ -395,6 +412,7 @@ impl Cluster {
     fn watched(&mut self, now: Instant, revision: Revision, events: Vec<WatchEvent>) {
         self.hear_denials(&events);
         if !self.judge_events(revision, &events) {
+            self.is_behind = true;
             self.retry = Some(now + RETRY);
             return;
         }

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, Operation, Selector,
 };
-use holdfast_model::record::{BookmarkRecord, ClusterRecord, SliceRecord};
+use holdfast_model::record::{
+    BookmarkRecord, ClusterRecord, SETTINGS_KEY, SettingsRecord, SliceRecord,
+};
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
@@ -31,6 +33,18 @@ fn goes_on(metadata: &mut Metadata) {
     for number in 2..30 {
         metadata.transact(changes([put(number)]));
     }
+}
+
+const SCRUB_RATE: u64 = 12_345_678;
+
+/// Somebody changes the cluster's settings.
+fn changes_settings(metadata: &mut Metadata) {
+    let record = SettingsRecord {
+        scrub_rate: SCRUB_RATE,
+        ..SettingsRecord::default()
+    };
+    let put = Operation::put(SETTINGS_KEY.into(), record.encode());
+    metadata.transact(changes([put]));
 }
 
 fn is_following(process: &Process) -> bool {
@@ -140,6 +154,41 @@ fn nothing_is_believed_over_another_connection_before_the_bookmark_is_found_ther
     let seen = node.cluster.past.seen();
     go(&mut now, &mut right, &mut node);
     assert!(is_following(&node) && node.cluster.past.seen() > seen);
+}
+
+/// Its watch goes on over a third connection before it is known what the second one had told of.
+#[test]
+fn what_was_held_back_is_not_lost_with_its_connection() {
+    let (mut right, mut now, mut node) = registered();
+    node.reconnect(now);
+    let renewal = node.cluster.take_requests();
+    assert_eq!(renewal.count(), 1, "no answer comes any more");
+    changes_settings(&mut right);
+    node.hear(now, &right);
+    node.reconnect(now);
+    go(&mut now, &mut right, &mut node);
+    assert!(is_following(&node));
+    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+}
+
+/// The second connection fails, a third one comes and goes while everything is read again.
+#[test]
+fn what_was_told_while_everything_was_read_is_not_lost_with_its_connection() {
+    let (mut right, mut now, mut node) = registered();
+    node.reconnect(now);
+    let renewal = node.cluster.take_requests().next();
+    let failed = MetadataAnswer::Failed(MetadataError::Unavailable);
+    node.cluster
+        .handle_answer(now, renewal.expect("it looks for its bookmark").0, failed);
+    now += STEP * 10;
+    node.cluster.handle_timeout(now);
+    assert!(node.cluster.take_requests().next().is_some());
+    changes_settings(&mut right);
+    node.hear(now, &right);
+    node.reconnect(now);
+    go(&mut now, &mut right, &mut node);
+    assert!(is_following(&node));
+    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
 }
 
 /// It was far ahead there, made volumes, and holds slices of them.

@@ -252,15 +252,7 @@ impl Process {
                 _ => panic!("nothing else is asked"),
             }
         }
-        if let Some((token, told)) = &mut self.watch {
-            let log = metadata.log.iter();
-            let news = log.filter(|(revision, _)| *revision > *told);
-            let events = news.map(|(_, event)| event.clone()).collect();
-            *told = metadata.revision.max(*told);
-            let revision = Revision(*told);
-            let answer = MetadataAnswer::Watched { revision, events };
-            self.cluster.handle_answer(now, *token, answer);
-        }
+        self.hear(now, metadata);
         self.keep(now);
         for change in self.cluster.take_changes() {
             match change {
@@ -273,6 +265,19 @@ impl Process {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Its watch tells what it has not told yet.
+    pub(super) fn hear(&mut self, now: Instant, metadata: &Metadata) {
+        if let Some((token, told)) = &mut self.watch {
+            let log = metadata.log.iter();
+            let news = log.filter(|(revision, _)| *revision > *told);
+            let events = news.map(|(_, event)| event.clone()).collect();
+            *told = metadata.revision.max(*told);
+            let revision = Revision(*told);
+            let answer = MetadataAnswer::Watched { revision, events };
+            self.cluster.handle_answer(now, *token, answer);
         }
     }
 
