@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
     AbsentReplica, Alert, DeviceState, DeviceTier, Health, Joining, LocalJoining, LocalMetadata,
-    LocalSlice, Node, NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState,
-    ReplicaRole, Resync, Room, Severity, Slice, Status, SyncWork, TierRoom, ToMove, Volume,
-    VolumeCounts, VolumeList, VolumeSummary,
+    Node, NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole,
+    Resync, Room, Severity, Slice, Status, SyncWork, TierRoom, ToMove, Volume, VolumeCounts,
+    VolumeList, VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -39,10 +39,12 @@ mod node_findings;
 mod prospect;
 mod protection;
 mod scrub;
+mod served;
 mod tasks;
 mod work;
 
 use alerts::Alerts;
+use served::{is_served, server};
 use work::{Missing, MissingState};
 
 pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
@@ -263,7 +265,7 @@ fn all_held<'a>(inventory: &'a Inventory, reports: &Reports) -> BTreeMap<NodeId,
     let mut all: BTreeMap<NodeId, Held<'a>> = BTreeMap::new();
     let volumes = inventory.volumes.values();
     for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
-        if server(reports, slice).is_some() {
+        if is_served(reports, slice) {
             all.entry(slice.primary).or_default().primaries += 1;
         }
         for replica in &slice.replicas {
@@ -360,7 +362,7 @@ fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> 
         to_move.bytes_left = to_move.bytes_left.saturating_add(left);
     }
     // What nobody serves there is nothing to copy from, however little it is known to hold.
-    let all_move = leaving.iter().all(|slice| server(reports, slice).is_some());
+    let all_move = leaving.iter().all(|slice| is_served(reports, slice));
     if all_move {
         to_move.seconds_left = work::seconds(to_move.bytes_left, to_move.bytes_per_second);
     }
@@ -484,24 +486,15 @@ fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord
         index: record.slice.index,
         epoch: record.epoch.0,
         primary: name(record.primary),
-        served: server(reports, record).is_some(),
+        served: is_served(reports, record),
         in_sync: in_sync.into_iter().map(name).collect(),
         joining: joining.collect(),
         absent: absent.collect(),
     }
 }
 
-/// The replica that takes reads and writes. While one primary follows another both may say so for
-/// a moment: the newer one is it. The epochs of who does not believe the metadata may be those of a copy of it.
-fn server<'a>(reports: &'a Reports, record: &SliceRecord) -> Option<(NodeId, &'a LocalSlice)> {
-    let replicas = reports.replicas(record.slice);
-    replicas
-        .filter(|(_, slice)| slice.serving)
-        .max_by_key(|(node, slice)| (!reports.disbelieves(*node), slice.epoch))
-}
-
 fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Health {
-    if server(reports, record).is_none() {
+    if !is_served(reports, record) {
         return Health::Unavailable;
     }
     let all_up = record.in_sync().all(|node| reports.takes_part(node));

@@ -140,6 +140,8 @@ pub struct ReplicaStatus {
     pub lacking: Vec<(NodeId, Option<u64>)>,
     /// What it is doing, and what keeps it from more.
     pub condition: Condition,
+    /// For how long it has been about to lead, because the primary before it hands the slice over; nothing where it is not.
+    pub handed: Option<Duration>,
     /// How far it is scrubbed, if that is under way and it leads.
     pub scrub: Option<ScrubStatus>,
 }
@@ -173,6 +175,7 @@ impl Engine {
                 joining: status.joining,
                 lacking: status.lacking,
                 condition: status.condition,
+                handed: status.handed,
                 scrub: self.scrubs.status(*slice),
             }
         });

@@ -299,6 +299,7 @@ impl Reporter {
                 })
                 .collect(),
             condition: condition(&replica.condition),
+            handed_ms: replica.handed.map(|it| it.as_millis() as u64),
             scrub: replica.scrub.map(|scrub| LocalScrub {
                 round: scrub.round,
                 findings: scrub.findings.into(),

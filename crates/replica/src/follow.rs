@@ -180,7 +180,7 @@ impl Replica {
                 && secondary.epoch.next() == epoch
             {
                 // The primary hands over. It may serve until it says that it has stopped.
-                secondary.is_heir = true;
+                secondary.heir_since.get_or_insert(now);
             } else if primary == self.me.node {
                 // A former primary.
                 self.step_down(context);

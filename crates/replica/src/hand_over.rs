@@ -133,7 +133,7 @@ impl Replica {
     /// Keeps a change until the primary before this replica has stopped; gives it back if this
     /// replica is nobody's heir.
     pub(crate) fn keep_early(&mut self, operation: Operation) -> Option<Operation> {
-        let is_heir = matches!(&self.role, Role::Secondary(secondary) if secondary.is_heir);
+        let is_heir = matches!(&self.role, Role::Secondary(secondary) if secondary.is_heir());
         if !is_heir || self.early.len() >= EARLY_MAX {
             return Some(operation);
         }
@@ -153,7 +153,7 @@ impl Replica {
             return;
         }
         match &self.role {
-            Role::Secondary(secondary) if secondary.is_heir => {}
+            Role::Secondary(secondary) if secondary.is_heir() => {}
             Role::Primary(_) => {
                 for operation in core::mem::take(&mut self.early) {
                     self.submit(context, operation);

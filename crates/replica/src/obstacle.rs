@@ -48,7 +48,7 @@ impl Replica {
             Role::Outside { .. } | Role::Joiner(_) => None,
             Role::Secondary(secondary) => match seeming(secondary.primary) {
                 Seeming::Lost => Some(Obstacle::Node(secondary.primary)),
-                Seeming::There { .. } if secondary.is_heir => {
+                Seeming::There { .. } if secondary.is_heir() => {
                     Some(Obstacle::Lease(Some(secondary.primary)))
                 }
                 Seeming::There { .. } => None,

@@ -56,6 +56,8 @@ enum Stopping {
 #[derive(Debug)]
 pub(crate) struct Primary {
     pub(crate) epoch: Epoch,
+    /// When the primary before it handed the slice over, if this one leads because of that.
+    handed_at: Option<Instant>,
     /// The epoch has begun here, durably.
     pub(crate) began: bool,
     /// The entry with which the epoch begins, as long as it is not committed.
@@ -165,6 +167,11 @@ impl Primary {
         self.first_entry.is_some()
     }
 
+    /// When the primary before it handed the slice over, as long as this one begins because of that.
+    pub(crate) fn handed_at(&self) -> Option<Instant> {
+        self.handed_at.filter(|_| !self.began || self.is_new())
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopping == Stopping::Done || !self.began
     }
@@ -217,6 +224,8 @@ impl Replica {
         if record.preferred != self.me.node {
             self.conduct.is_back_if_in(now, &record);
         }
+        // Who only follows leads by the word of its primary, and nobody else does.
+        let handed_at = matches!(&self.role, Role::Secondary(_)).then_some(now);
         let state = self.state.unwrap_or(State::NEW);
         assert!(
             resumes || record.epoch > state.withdrawn,
@@ -238,6 +247,7 @@ impl Replica {
         let pending = context.entries_above(context.committed());
         let mut primary = Primary {
             epoch: record.epoch,
+            handed_at,
             began: false,
             unfinished: VecDeque::from([(prepared, now)]),
             first_entry: None,

@@ -28,8 +28,8 @@ pub(crate) struct Secondary {
     told: bool,
     /// The epoch has begun here, durably: from now on leases are granted.
     pub(crate) begun: bool,
-    /// The record names this replica as the next primary: it leads when this one has stopped.
-    pub(crate) is_heir: bool,
+    /// Since when the record names this replica as the next primary, if it does: it leads when this one has stopped.
+    pub(crate) heir_since: Option<Instant>,
     /// The newest heartbeat of ours that the primary is known to have heard.
     proof: Instant,
     read_lease_until: Instant,
@@ -49,7 +49,7 @@ impl Secondary {
             primary,
             told: false,
             begun: false,
-            is_heir: false,
+            heir_since: None,
             proof: now,
             read_lease_until: Instant::ZERO,
             acknowledged: Sequence::ZERO,
@@ -57,6 +57,10 @@ impl Secondary {
             link_lost: false,
             supplies: Supplies::default(),
         }
+    }
+
+    pub(crate) const fn is_heir(&self) -> bool {
+        self.heir_since.is_some()
     }
 
     pub(crate) fn may_read(&self, now: Instant) -> bool {

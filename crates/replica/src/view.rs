@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{CommandId, Epoch, NodeId};
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 
 use crate::{Condition, Progress, Replica, Role};
 
@@ -24,6 +24,9 @@ pub struct Status {
     pub lacking: Vec<(NodeId, Option<u64>)>,
     /// What it is doing, and what keeps it from more.
     pub condition: Condition,
+    /// For how long it has been about to lead, because the primary before it hands the slice over while all is well: from when
+    /// the record names this one, and anew from when that one has stopped. Nothing where it is not.
+    pub handed: Option<Duration>,
 }
 
 impl Replica {
@@ -52,7 +55,7 @@ impl Replica {
     pub fn takes_writes(&self) -> bool {
         match &self.role {
             Role::Primary(primary) => primary.takes_writes(),
-            Role::Secondary(secondary) => secondary.is_heir,
+            Role::Secondary(secondary) => secondary.is_heir(),
             _ => false,
         }
     }
@@ -137,6 +140,15 @@ impl Replica {
         }
     }
 
+    fn handed(&self, now: Instant) -> Option<Duration> {
+        let since = match &self.role {
+            Role::Secondary(secondary) => secondary.heir_since,
+            Role::Primary(primary) => primary.handed_at(),
+            _ => None,
+        };
+        since.map(|since| now.since(since))
+    }
+
     /// How it stands.
     #[must_use]
     pub fn status(&self, now: Instant) -> Status {
@@ -154,6 +166,7 @@ impl Replica {
             joining,
             lacking: self.lacking(),
             condition: self.condition(now),
+            handed: self.handed(now),
         }
     }
 }

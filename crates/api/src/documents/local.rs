@@ -259,6 +259,10 @@ pub struct LocalSlice {
     /// What it is doing, if it neither leads without ado nor follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<LocalCondition>,
+    /// For how many milliseconds it has been about to lead, because the primary before it hands the slice over while all is well;
+    /// null where it is not, and from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_ms: Option<u64>,
     /// How far it is scrubbed, if that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<LocalScrub>,

@@ -17,8 +17,8 @@ use holdfast_model::{Epoch, NodeId, Sequence};
 
 use super::holders::has_lost;
 use super::prospect::{self, Prospect};
-use super::server;
 use super::work::{self, Missing, MissingState};
+use super::{is_served, server};
 use crate::reports::{Absence, Reports};
 
 /// Why a slice is not as it should be.
@@ -132,11 +132,12 @@ fn of_slice(
     record: &SliceRecord,
     volume: &VolumeRecord,
 ) -> Vec<(Cause, Option<Missing>)> {
-    let Some((_, server)) = server(reports, record) else {
+    if !is_served(reports, record) {
         return vec![(not_served(reports, record), None)];
-    };
+    }
     let mut causes = Vec::new();
-    causes.extend(stuck(server).map(|lost| (Cause::WritesWait { lost }, None)));
+    let stuck = server(reports, record).and_then(|(_, server)| stuck(server));
+    causes.extend(stuck.map(|lost| (Cause::WritesWait { lost }, None)));
     causes.extend(bad(reports, record).map(|cause| (cause, None)));
     let silent = record
         .in_sync()

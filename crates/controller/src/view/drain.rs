@@ -16,7 +16,7 @@ use holdfast_model::record::SliceRecord;
 
 use super::device_findings::quantity;
 use super::explain::{add_elsewhere, add_node, remedy, wait};
-use super::{last, name, server, slice_used_bytes};
+use super::{is_served, last, name, slice_used_bytes};
 use crate::reports::Reports;
 
 /// Why a slice cannot leave a node.
@@ -97,7 +97,7 @@ fn obstacle(
     record: &SliceRecord,
     node: NodeId,
 ) -> Option<(Obstacle, u64)> {
-    if server(reports, record).is_none() {
+    if !is_served(reports, record) {
         let is_last = reports.absence(node).is_some() && last::is_on(reports, record, node);
         if is_last {
             return Some((Obstacle::LastCopy, 0));

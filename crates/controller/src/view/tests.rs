@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_api::documents::{Device, LocalJoining, LocalReport, LocalVolume};
+use holdfast_api::documents::{Device, LocalJoining, LocalReport, LocalSlice, LocalVolume};
 use holdfast_control::Versioned;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{

@@ -13,7 +13,7 @@ use holdfast_control::Inventory;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 
-use super::{prospect, server, slice_used_bytes};
+use super::{is_served, prospect, server, slice_used_bytes};
 use crate::reports::Reports;
 
 /// A copy that a slice is to have, and has not, or not up to date.
@@ -69,6 +69,7 @@ pub(crate) fn missing(
         .into_iter()
         .filter(|node| !record.in_sync().any(|other| other == *node));
     let source = server(reports, record).map(|(node, _)| node);
+    let source = source.or_else(|| is_served(reports, record).then_some(record.primary));
     lacking
         .map(|target| {
             let is_up = reports.isolation(target).is_none();

@@ -1,0 +1,187 @@
+//! Who serves a slice, by reports of which each is of another moment.
+//!
+//! Invariants:
+//! - the epochs of who does not believe the metadata count for less than those of any other node;
+//! - a slice is told to be unserved by what was so at one moment, and not by two reports between which it was handed over.
+
+use holdfast_api::documents::LocalSlice;
+use holdfast_model::NodeId;
+use holdfast_model::record::SliceRecord;
+
+use crate::reports::Reports;
+
+/// A hand-over that takes longer is in trouble: who is named next waits for less when it does not hear that it leads.
+const HAND_OVER_MS_MAX: u64 = 1000;
+
+/// The replica that takes reads and writes. While one primary follows another both may say so for
+/// a moment: the newer one is it. The epochs of who does not believe the metadata may be those of a copy of it.
+pub(super) fn server<'a>(
+    reports: &'a Reports,
+    record: &SliceRecord,
+) -> Option<(NodeId, &'a LocalSlice)> {
+    let replicas = reports.replicas(record.slice);
+    replicas
+        .filter(|(_, slice)| slice.serving)
+        .max_by_key(|(node, slice)| (!reports.disbelieves(*node), slice.epoch))
+}
+
+/// Whether hosts are served, as far as the reports tell: a replica says that it serves, or is just taking that over.
+pub(super) fn is_served(reports: &Reports, record: &SliceRecord) -> bool {
+    server(reports, record).is_some() || is_handed_over(reports, record)
+}
+
+/// Whether a slice is handed over at this moment, which takes hosts some milliseconds, from a primary that served until then. Each
+/// report is of another moment, up to a second ago: who led may say already that it does not any more, where the last report of
+/// who leads now is from before that, or from just between. So two reports of which each is true do not make an unserved slice.
+fn is_handed_over(reports: &Reports, record: &SliceRecord) -> bool {
+    let taking_part = || record.in_sync().filter(|node| reports.takes_part(*node));
+    let replicas = || {
+        let replicas = taking_part().map(|node| Some((node, reports.replica(node, record.slice)?)));
+        replicas.flatten()
+    };
+    // What neither leads without ado nor follows says so.
+    let follows = |slice: &LocalSlice| !slice.serving && slice.condition.is_none();
+    let newest = replicas().map(|(_, slice)| slice.epoch);
+    let newest = newest.fold(record.epoch.0, u64::max);
+    let is_followed = replicas().any(|(_, slice)| slice.epoch == newest && follows(slice));
+    replicas().any(|(node, slice)| {
+        let is_handed = slice.handed_ms.is_some_and(|it| it < HAND_OVER_MS_MAX);
+        let leads_since = match record.epoch.0 == newest {
+            true => record.primary == node,
+            false => is_followed,
+        };
+        is_handed || leads_since && slice.epoch < newest && follows(slice)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::{Health, LocalCondition, ReplicaCondition};
+    use holdfast_model::record::Membership;
+    use holdfast_model::{Epoch, Policy, Sequence};
+
+    use super::*;
+    use crate::view::status;
+    use crate::view::tests::{BOTH, inventory, local, local_slice, slice_record};
+
+    fn replica(epoch: u64, serving: bool) -> LocalSlice {
+        local_slice(0, epoch, serving, 1)
+    }
+
+    fn about_to_lead(epoch: u64, handed_ms: Option<u64>) -> LocalSlice {
+        let what = ReplicaCondition::Begins;
+        let condition = Some(LocalCondition {
+            what,
+            nodes: Vec::new(),
+        });
+        LocalSlice {
+            condition,
+            handed_ms,
+            ..replica(epoch, false)
+        }
+    }
+
+    /// How the cluster is where the record names a primary of an epoch, and these nodes say that of their replicas.
+    fn health(
+        (primary, epoch): (u16, u64),
+        replicas: &[(u16, Membership)],
+        said: &[(u16, LocalSlice)],
+    ) -> Health {
+        let record = SliceRecord {
+            epoch: Epoch(epoch),
+            primary: NodeId(primary),
+            ..slice_record(0, replicas)
+        };
+        let up = (1..=3).filter_map(|node| {
+            let slices = said.iter().filter(|(of, _)| *of == node);
+            let slices: Vec<_> = slices.map(|(_, slice)| slice.clone()).collect();
+            (node == 3 || !slices.is_empty()).then(|| local(node, slices))
+        });
+        let mut inventory = inventory(vec![record]);
+        for volume in inventory.volumes.values_mut() {
+            volume.record.policy = match replicas.len() {
+                2 => Policy::Mirror2,
+                _ => Policy::Mirror3,
+            };
+        }
+        status(&inventory, &Reports::of(up)).health
+    }
+
+    #[test]
+    fn a_slice_that_is_handed_over_is_served_whichever_report_is_the_newer_one() {
+        let (before, after) = ((2, 5), (1, 6));
+        let (gave_up, leads) = (replica(6, false), replica(6, true));
+        for (record, one, two, what) in [
+            (
+                before,
+                replica(5, false),
+                replica(5, true),
+                "nobody knows yet",
+            ),
+            (
+                after,
+                leads.clone(),
+                replica(5, true),
+                "who led has not said that it stopped",
+            ),
+            (
+                after,
+                replica(5, false),
+                gave_up.clone(),
+                "who leads has not said so",
+            ),
+            (
+                before,
+                replica(5, false),
+                gave_up.clone(),
+                "the record is older than both",
+            ),
+            (
+                after,
+                about_to_lead(6, Some(2)),
+                gave_up.clone(),
+                "just between",
+            ),
+            (after, leads, gave_up.clone(), "it is done"),
+        ] {
+            let said = [(1, one), (2, two)];
+            assert_eq!(health(record, &BOTH, &said), Health::Healthy, "{what}");
+        }
+        let stuck = about_to_lead(6, Some(HAND_OVER_MS_MAX));
+        let said = [(1, stuck), (2, gave_up)];
+        assert_eq!(health(after, &BOTH, &said), Health::Unavailable);
+    }
+
+    #[test]
+    fn a_slice_that_nobody_leads_is_unserved_at_once() {
+        let unserved = |record, said: &[_], what| {
+            assert_eq!(health(record, &BOTH, said), Health::Unavailable, "{what}");
+        };
+        unserved((1, 5), &[(2, replica(5, false))], "its primary is lost");
+        let stands = [(2, about_to_lead(6, None))];
+        unserved(
+            (2, 6),
+            &stands,
+            "another takes over, and does not serve yet",
+        );
+        let fresh = [(1, replica(6, false)), (2, replica(6, false))];
+        unserved((1, 6), &fresh, "both know of it, and nobody leads");
+        let lost = [(2, replica(6, false))];
+        unserved((1, 6), &lost, "it was handed to a node that is lost");
+        let same = [(1, replica(5, false)), (2, replica(5, false))];
+        unserved((1, 5), &same, "it was handed to nobody");
+    }
+
+    #[test]
+    fn what_lacks_a_copy_is_not_told_as_unserved_either_while_it_is_handed_over() {
+        let third = (
+            3,
+            Membership::Absent {
+                stable: Sequence(9),
+            },
+        );
+        let said = [(1, replica(5, false)), (2, replica(6, false))];
+        let replicas = [BOTH[0], BOTH[1], third];
+        assert_eq!(health((1, 6), &replicas, &said), Health::Degraded);
+    }
+}
