@@ -70,8 +70,8 @@ struct Report {
     metadata_listed: Vec<ListedMember>,
     /// To which nodes something is copied, and how many bytes in a second.
     syncs: BTreeMap<NodeId, u64>,
-    /// For how many seconds nodes have been silent, if it steers.
-    silent: BTreeMap<NodeId, u64>,
+    /// For how many seconds nodes have been silent, if it steers; and whether it may be longer.
+    silent: BTreeMap<NodeId, (u64, bool)>,
     /// The name of the key by which it opens secrets.
     secrets_key: Option<String>,
     vitals: Option<Vitals>,
@@ -160,7 +160,7 @@ impl Report {
             silent: report
                 .silent
                 .iter()
-                .map(|silence| (NodeId(silence.node), silence.seconds))
+                .map(|silence| (NodeId(silence.node), (silence.seconds, silence.at_least)))
                 .collect(),
             secrets_key: report.secrets_key,
             vitals: report.vitals,
@@ -295,8 +295,9 @@ impl Reports {
         nodes.map(|(node, it)| (*node, &it.metadata_members[..], &it.metadata_listed[..]))
     }
 
-    /// For how many seconds a node has been silent, as whoever steers counts it.
-    pub(crate) fn silence(&self, node: NodeId) -> Option<u64> {
+    /// For how many seconds a node has been silent, as whoever steers counts it; and whether it may be longer, for it was silent when
+    /// that one began to.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<(u64, bool)> {
         let told = self.nodes.values();
         told.filter_map(|report| report.silent.get(&node).copied())
             .max()

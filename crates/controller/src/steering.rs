@@ -167,20 +167,28 @@ impl Memory {
 
 /// Which nodes are silent, as long as this controller steers: what a repair delay is counted by.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Silences(Arc<Mutex<BTreeMap<NodeId, Instant>>>);
+pub(crate) struct Silences(Arc<Mutex<BTreeMap<NodeId, Silence>>>);
+
+/// Since when a node is silent, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Instant,
+    at_least: bool,
+}
 
 impl Silences {
     /// For how long they have been.
     pub(crate) fn tell(&self) -> Vec<LocalSilence> {
         let since = self.0.lock().expect("nobody panics with it");
-        let silent = since.iter().map(|(node, since)| LocalSilence {
+        let silent = since.iter().map(|(node, silence)| LocalSilence {
             node: node.0,
-            seconds: since.elapsed().as_secs(),
+            seconds: silence.since.elapsed().as_secs(),
+            at_least: silence.at_least,
         });
         silent.collect()
     }
 
-    fn note(&self, silent: BTreeMap<NodeId, Instant>) {
+    fn note(&self, silent: BTreeMap<NodeId, Silence>) {
         *self.0.lock().expect("nobody panics with it") = silent;
     }
 }
@@ -209,6 +217,17 @@ enum Over {
 struct Heard {
     last: Instant,
     seen: Seen,
+    /// It was never heard: `last` is when it was first to be.
+    is_unheard: bool,
+}
+
+impl Heard {
+    const fn silence(&self) -> Silence {
+        Silence {
+            since: self.last,
+            at_least: self.is_unheard,
+        }
+    }
 }
 
 /// Steers whenever nobody else does. Never ends.
@@ -391,7 +410,9 @@ async fn pass(controller: &Controller, lead: &Lead, memory: &mut Memory) -> Resu
         .heard
         .iter()
         .filter(|(node, _)| !reports.takes_part(**node));
-    let silent = silent.map(|(node, heard)| (*node, heard.last)).collect();
+    let silent = silent
+        .map(|(node, heard)| (*node, heard.silence()))
+        .collect();
     controller.silences.note(silent);
     let mut sight = sight(&inventory, &reports, |node| {
         let heard = memory.heard.get(&node)?;
@@ -455,9 +476,14 @@ fn note(inventory: &Inventory, reports: &Reports, heard: &mut BTreeMap<NodeId, H
         let known = heard.entry(*node).or_insert(Heard {
             last: now,
             seen: Seen::default(),
+            is_unheard: true,
         });
         if let Some(seen) = reports.seen(*node) {
-            *known = Heard { last: now, seen };
+            *known = Heard {
+                last: now,
+                seen,
+                is_unheard: false,
+            };
         }
     }
 }

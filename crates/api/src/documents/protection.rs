@@ -296,6 +296,9 @@ pub struct LocalSilence {
     pub node: u16,
     /// For so many seconds.
     pub seconds: u64,
+    /// Whether it may be longer: it was silent already when the one that steers began to.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 #[cfg(test)]

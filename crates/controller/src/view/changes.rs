@@ -21,6 +21,7 @@ use holdfast_model::{ByteSize, NodeId, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use self::syncs::SyncState;
+use super::node_findings::SILENT;
 use crate::reports::Reports;
 use crate::steering::unix_ms;
 
@@ -149,7 +150,8 @@ impl Snapshot {
             let state = NodeStateOf {
                 is_up: reports.absence(*id).is_none(),
                 standing: super::standing(inventory, *id),
-                words: of_node.next().map(|alert| alert.detail.clone()),
+                // For how long is another thing each second, and not known to whoever has just begun to look.
+                words: of_node.next().map(|_| format!("down: {SILENT}")),
                 name: node.name.clone(),
             };
             (*id, state)

@@ -16,7 +16,9 @@ use crate::reports::{Absence, Reports};
 /// How it is with metadata that is full.
 pub(crate) const METADATA_FULL: &str = "is full: etcd takes no change, so no volume is made, no dead node is taken out, \
                                         no slice is taken over";
-/// What helps then.
+/// What is said of a node that does not answer where it is not known for how long, or is not to matter.
+pub(crate) const SILENT: &str = "it does not answer";
+/// What helps where the metadata is full.
 pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl defrag` for each member, then `etcdctl alarm \
                                         disarm`; if it is full again soon, raise its quota";
 
@@ -139,8 +141,9 @@ fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) 
 
 fn down(reports: &Reports, node: NodeId, name: &str, last: &[String]) -> Finding {
     let what = match reports.silence(node) {
-        Some(seconds) => format!("it has not answered for {seconds} s"),
-        None => "it does not answer".to_owned(),
+        Some((seconds, false)) => format!("it has not answered for {seconds} s"),
+        Some((seconds, true)) => format!("it has not answered for {seconds} s at least"),
+        None => SILENT.to_owned(),
     };
     let replace = match last {
         [] => replace(name),

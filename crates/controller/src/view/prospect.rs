@@ -43,8 +43,8 @@ pub(crate) fn of(
     }
     let delay = inventory.settings.record.repair_delay_seconds;
     match reports.silence(node) {
-        Some(silent) if silent >= delay => Prospect::Due,
-        Some(silent) => Prospect::In(delay - silent),
+        Some((silent, _)) if silent >= delay => Prospect::Due,
+        Some((silent, _)) => Prospect::In(delay - silent),
         None => Prospect::Later,
     }
 }

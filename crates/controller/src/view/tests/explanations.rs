@@ -58,7 +58,11 @@ fn sends(mut report: LocalReport, node: u16, bytes_per_second: u64) -> LocalRepo
 }
 
 fn silent(mut report: LocalReport, node: u16, seconds: u64) -> LocalReport {
-    report.silent.push(LocalSilence { node, seconds });
+    report.silent.push(LocalSilence {
+        node,
+        seconds,
+        at_least: false,
+    });
     report
 }
 

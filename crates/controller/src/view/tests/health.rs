@@ -2,7 +2,7 @@
 
 use holdfast_api::documents::{
     Astray, AwaitedCause, Detached, Device, DeviceState, DeviceTier, Finding, FindingKind,
-    LocalMetadata, Rejected,
+    LocalMetadata, LocalSilence, Rejected,
 };
 
 use super::*;
@@ -528,7 +528,20 @@ fn what_a_state_tells_is_told_once_when_something_enters_it() {
     };
     let inventory = whole();
     let healthy = Snapshot::of(&inventory, &Reports::of([well(1), well(2), well(3)]));
-    let mut lost = Snapshot::of(&inventory, &Reports::of([well(1), well(3)]));
+    // Whoever steers has just begun to: it counts from then on.
+    let steers = LocalReport {
+        silent: vec![LocalSilence {
+            node: 2,
+            seconds: 1,
+            at_least: true,
+        }],
+        ..well(1)
+    };
+    let reports = Reports::of([steers, well(3)]);
+    let alerts = said(&status(&inventory, &reports));
+    let down = "warning: node n2: down: it has not answered for 1 s at least".to_owned();
+    assert!(alerts.contains(&down), "{alerts:?}");
+    let mut lost = Snapshot::of(&inventory, &reports);
     let of = |kind, subject: &str, detail: &str| (kind, subject.to_owned(), detail.to_owned());
     let expected = [
         of(
