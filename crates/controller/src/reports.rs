@@ -262,6 +262,12 @@ impl Reports {
         self.nodes.contains_key(&node)
     }
 
+    /// Which start of a node answers, if that is registered, and its devices are open.
+    pub(crate) fn incarnation(&self, node: NodeId) -> Option<u64> {
+        let report = self.nodes.get(&node).filter(|_| self.is_open(node));
+        report.map(|report| report.number.0)
+    }
+
     /// What a node that is up says of itself, in short.
     pub(crate) fn summary(&self, node: NodeId) -> Option<LocalSummary> {
         Some(self.nodes.get(&node)?.summary)

@@ -39,16 +39,22 @@ fn folder_of(number: u16, folder: &Path) -> PathBuf {
 impl Process {
     async fn start(number: u16, store: &Embedded, folder: &Path) -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
-        let process = Self::start_at(number, address, store, folder).await;
+        let process = Self::start_at((number, 1), address, store, folder).await;
         register(number, process.address, store).await;
         process
     }
 
-    async fn start_at(number: u16, address: SocketAddr, store: &Embedded, folder: &Path) -> Self {
+    /// At an address that is known already: `start` counts the node's.
+    async fn start_at(
+        (number, start): (u16, u64),
+        address: SocketAddr,
+        store: &Embedded,
+        folder: &Path,
+    ) -> Self {
         let (report, told) = watch::channel(LocalReport {
             node: number,
             name: format!("n{number}"),
-            incarnation: 1,
+            incarnation: start,
             store: StoreId(number.into()).to_string(),
             open: true,
             room: Room {
@@ -124,6 +130,16 @@ impl Process {
     }
 }
 
+/// Waits until how everything is is in a node's directory, with a word in it: what is killed sooner does not know it.
+async fn is_written(folder: &Path, word: &str) {
+    let file = folder.join(EVENTS_FILE).with_extension("state");
+    let deadline = Instant::now() + PATIENCE;
+    while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(word)) {
+        assert!(Instant::now() < deadline, "{word} is not in {file:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn of(events: &[Event], kind: EventKind, subject: &str) -> Vec<Event> {
     let found = events
         .iter()
@@ -182,7 +198,7 @@ async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_
     );
 
     // It comes back with what it knows.
-    let first = Process::start_at(1, address, &store, folder).await;
+    let first = Process::start_at((1, 2), address, &store, folder).await;
     first.told(EventKind::NodeBack, "node n1", 1).await;
     let log = first.log().await;
     assert!(log.silent.is_empty(), "{:?}", log.silent);
@@ -229,11 +245,15 @@ async fn what_changed_while_nothing_ran_is_told_by_whoever_steers_first() {
     only.told(EventKind::Steering, "node n1", 1).await;
     let second = Process::start(2, &store, folder).await;
     only.told(EventKind::NodeStanding, "node n2", 1).await;
+    is_written(&folder_of(1, folder), "n2").await;
     second.stop().await;
     let address = only.stop().await;
-    let again = Process::start_at(1, address, &store, folder).await;
+    let again = Process::start_at((1, 2), address, &store, folder).await;
     let lost = again.told(EventKind::NodeLost, "node n2", 1).await;
     assert!(lost[0].not_before_ms.is_some());
+    // It was away itself.
+    let back = again.told(EventKind::NodeBack, "node n1", 1).await;
+    assert!(back[0].detail.contains("started anew"), "{back:?}");
     let log = again.log().await;
     assert_eq!(log.silent, ["n2"]);
     again.stop().await;

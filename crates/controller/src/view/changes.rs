@@ -70,12 +70,21 @@ struct NodeStateOf {
     /// What is known of it where it is down.
     #[serde(default)]
     words: Option<String>,
+    /// Which start of it is up; nothing where none is, and from a version that does not keep it.
+    #[serde(default)]
+    incarnation: Option<u64>,
 }
 
 impl NodeStateOf {
     /// Whether it has gone down for good where it answered, and was not to be relied on.
     const fn is_down_since(&self, was: &Self) -> bool {
         self.words.is_some() && was.words.is_none()
+    }
+
+    /// Whether it was started anew since, where it is up and was.
+    fn is_another_start(&self, was: &Self) -> bool {
+        let starts = self.incarnation.zip(was.incarnation);
+        starts.is_some_and(|(start, before)| start != before)
     }
 }
 
@@ -152,6 +161,7 @@ impl Snapshot {
                 standing: super::standing(inventory, *id),
                 // For how long is another thing each second, and not known to whoever has just begun to look.
                 words: of_node.next().map(|_| format!("down: {SILENT}")),
+                incarnation: reports.incarnation(*id),
                 name: node.name.clone(),
             };
             (*id, state)
@@ -249,13 +259,17 @@ impl Snapshot {
                 ));
             }
             let was_up = was.is_some_and(|was| was.is_up);
-            if node.is_up && !was_up && was.is_some() {
-                changes.push(change(
-                    EventKind::NodeBack,
-                    EventSeverity::Info,
-                    subject,
-                    "up",
-                ));
+            let back = match was {
+                Some(was) if node.is_up && !was.is_up => Some("up"),
+                // It may have been away for less than a look takes, or while nobody steered.
+                Some(was) if node.is_another_start(was) => {
+                    Some("up: it was started anew, and was away meanwhile")
+                }
+                _ => None,
+            };
+            if let Some(words) = back {
+                let (kind, info) = (EventKind::NodeBack, EventSeverity::Info);
+                changes.push(change(kind, info, subject, words));
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
@@ -448,6 +462,7 @@ mod tests {
             is_up,
             standing: NodeStanding::Active,
             words: None,
+            incarnation: None,
         }
     }
 
@@ -547,6 +562,37 @@ mod tests {
             deleted.contains(&(ended, info, gone.to_owned())),
             "{deleted:?}"
         );
+    }
+
+    #[test]
+    fn a_node_that_was_started_anew_between_two_looks_is_told_as_back_once() {
+        let start = |incarnation| Snapshot {
+            nodes: BTreeMap::from([(
+                NodeId(1),
+                NodeStateOf {
+                    incarnation,
+                    ..node("n1", incarnation.is_some())
+                },
+            )]),
+            ..with("", Health::Healthy)
+        };
+        let told = |before: &Snapshot, then: &Snapshot| {
+            let changes = then.clone().follow(before).into_iter();
+            changes.map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
+        };
+        let (first, second, down) = (start(Some(4)), start(Some(5)), start(None));
+        let anew = "up: it was started anew, and was away meanwhile".to_owned();
+        assert_eq!(told(&first, &second), [(EventKind::NodeBack, anew)]);
+        assert_eq!(told(&second, &second), []);
+        // Where it was seen to be away, that is told, and no more.
+        assert_eq!(told(&first, &down)[0].0, EventKind::NodeLost);
+        let back = [(EventKind::NodeBack, "up".to_owned())];
+        assert_eq!(told(&down, &second), back);
+        // A version that did not keep it has left how everything was.
+        let mut before = start(Some(4));
+        let nodes = before.nodes.values_mut();
+        nodes.for_each(|node| node.incarnation = None);
+        assert_eq!(told(&before, &second), []);
     }
 
     /// Another node goes on with it, perhaps of another version.
