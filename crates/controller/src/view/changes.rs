@@ -193,7 +193,7 @@ impl Snapshot {
     pub(crate) fn follow(&mut self, before: &Self) -> Vec<Change> {
         let changes = self.since(before);
         for (key, sync) in &mut self.syncs {
-            if let Some(known) = before.syncs.get(key) {
+            if let Some(known) = before.syncs.get(key).filter(|it| it.is_told()) {
                 sync.clone_from(known);
             }
         }
@@ -215,8 +215,9 @@ impl Snapshot {
         }
         self.nodes_since(before, &mut changes);
         self.devices_since(before, &mut changes);
+        self.syncs_ended_since(before, &mut changes);
         self.volumes_since(before, &mut changes);
-        self.syncs_since(before, &mut changes);
+        self.syncs_begun_since(before, &mut changes);
         if self.settings != before.settings {
             let words = "changed: they are in effect";
             changes.push(change(
@@ -534,7 +535,7 @@ mod tests {
         let idle = syncing(5 << 20, false, true);
         let mut begun = syncing(5 << 20, true, false);
         let told = words(begun.follow(&idle));
-        let began = "what is to be on n2 is brought up to date: 100 MiB to copy";
+        let began = "what is to be on n2 is brought up to date: 100 MiB may differ there";
         let info = EventSeverity::Info;
         assert_eq!(told, [(EventKind::SyncBegan, info, began.to_owned())]);
         let mut going = Snapshot {
@@ -546,13 +547,14 @@ mod tests {
             at_ms: 124_000,
             ..syncing(95 << 20, false, is_done)
         };
-        let done =
-            "what is to be on n2 is up to date: 90 MiB were copied for the volume in 2 min 3 s";
+        let done = "what is to be on n2 is up to date: 100 MiB might have differed, and 90 MiB were sent for the volume in 2 min \
+                    3 s: what is the same there, or zeros, is not";
         let ended = EventKind::SyncEnded;
         let told = words(at_end(true).follow(&going));
         assert_eq!(told, [(ended, info, done.to_owned())]);
-        let stopped = "what is to be on n2 is not brought up to date any more, and is not up to date: nobody can copy it now; 90 MiB \
-                       were copied for the volume in 2 min 3 s";
+        let stopped = "what is to be on n2 is not brought up to date any more, and is not up to date: nobody can copy it now; 100 \
+                       MiB might have differed, and 90 MiB were sent for the volume in 2 min 3 s: what is the same there, or \
+                       zeros, is not";
         let told = words(at_end(false).follow(&going));
         assert_eq!(told, [(ended, EventSeverity::Warning, stopped.to_owned())]);
         let deleted = with("", Health::Healthy).follow(&going);
@@ -562,6 +564,30 @@ mod tests {
             deleted.contains(&(ended, info, gone.to_owned())),
             "{deleted:?}"
         );
+    }
+
+    #[test]
+    fn of_a_sync_that_has_nothing_to_copy_nothing_is_told_before_it_has() {
+        let kinds =
+            |changes: Vec<Change>| changes.into_iter().map(|it| it.kind).collect::<Vec<_>>();
+        let of_bytes = |bytes| {
+            let mut seen = syncing(0, true, false);
+            seen.syncs.values_mut().for_each(|sync| sync.bytes = bytes);
+            seen
+        };
+        let idle = syncing(0, false, true);
+        let mut empty = of_bytes(0);
+        assert_eq!(kinds(empty.follow(&idle)), []);
+        assert_eq!(kinds(syncing(0, false, true).follow(&empty)), []);
+        assert_eq!(kinds(syncing(0, false, false).follow(&empty)), []);
+        // Hosts have written meanwhile.
+        let mut more = of_bytes(4096);
+        assert_eq!(kinds(more.follow(&empty)), [EventKind::SyncBegan]);
+        let mut almost = of_bytes(0);
+        assert_eq!(kinds(almost.follow(&more)), []);
+        let told = syncing(4096, false, true).follow(&almost);
+        assert!(told[0].detail.contains(": 1 MiB might have"), "{told:?}");
+        assert_eq!(kinds(told), [EventKind::SyncEnded]);
     }
 
     #[test]

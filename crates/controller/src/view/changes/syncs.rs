@@ -29,6 +29,13 @@ pub(super) struct SyncState {
     pub(super) moved: u64,
 }
 
+impl SyncState {
+    /// Whether there was something to copy when it was first seen: else nothing is told of it, before there is.
+    pub(super) const fn is_told(&self) -> bool {
+        self.bytes > 0
+    }
+}
+
 /// What is seen of it.
 pub(super) struct Seen {
     pub(super) syncs: BTreeMap<(VolumeId, NodeId), SyncState>,
@@ -72,23 +79,24 @@ pub(super) fn of(
 }
 
 impl Snapshot {
-    pub(super) fn syncs_since(&self, before: &Self, changes: &mut Vec<Change>) {
-        for (key, sync) in &self.syncs {
-            if !before.syncs.contains_key(key) {
+    /// Those that have begun. Of a replica that lacks nothing nothing is told: it is in sync in a moment.
+    pub(super) fn syncs_begun_since(&self, before: &Self, changes: &mut Vec<Change>) {
+        for (key, sync) in self.syncs.iter().filter(|(_, sync)| sync.is_told()) {
+            if !before.syncs.get(key).is_some_and(SyncState::is_told) {
                 let SyncState { node, bytes, .. } = sync;
                 let bytes = quantity(*bytes);
-                let words =
-                    format!("what is to be on {node} is brought up to date: {bytes} to copy");
+                let words = format!(
+                    "what is to be on {node} is brought up to date: {bytes} may differ there"
+                );
                 let subject = format!("volume {}", sync.volume);
-                changes.push(change(
-                    EventKind::SyncBegan,
-                    EventSeverity::Info,
-                    subject,
-                    words,
-                ));
+                let (kind, info) = (EventKind::SyncBegan, EventSeverity::Info);
+                changes.push(change(kind, info, subject, words));
             }
         }
-        for (key, sync) in &before.syncs {
+    }
+
+    pub(super) fn syncs_ended_since(&self, before: &Self, changes: &mut Vec<Change>) {
+        for (key, sync) in before.syncs.iter().filter(|(_, sync)| sync.is_told()) {
             if !self.syncs.contains_key(key) {
                 let (severity, words) = self.ended(key, sync);
                 let subject = format!("volume {}", sync.volume);
@@ -106,9 +114,12 @@ impl Snapshot {
             );
             return (EventSeverity::Info, words);
         };
-        let copied = quantity(volume.moved.saturating_sub(sync.moved));
+        let sent = quantity(volume.moved.saturating_sub(sync.moved));
         let time = span(self.at_ms.saturating_sub(sync.since_ms));
-        let copied = format!("{copied} were copied for the volume in {time}");
+        let bytes = quantity(sync.bytes);
+        let copied = format!(
+            "{bytes} might have differed, and {sent} were sent for the volume in {time}: what is the same there, or zeros, is not"
+        );
         if self.lacking.contains(key) {
             let words = format!(
                 "what is to be on {node} is not brought up to date any more, and is not up to date: nobody can copy it now; {copied}"
