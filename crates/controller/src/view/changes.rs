@@ -3,7 +3,8 @@
 //! Invariants:
 //! - rates, bytes and times are not compared: they change all the time;
 //! - of many replicas that are brought up to date one change is told for each volume and node;
-//! - what is not seen has not changed: of a node that does not answer what was last known is kept.
+//! - what is not seen has not changed: of a node that does not answer what was last known is kept;
+//! - what follows from something else is told after it: nodes, their devices, volumes and syncs, the cluster.
 
 #[cfg(test)]
 mod many;
@@ -208,11 +209,6 @@ impl Snapshot {
 
     fn since(&self, before: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.health != before.health {
-            let words = format!("{}, after {}", self.health.as_str(), before.health.as_str());
-            let severity = severity(self.health);
-            changes.push(change(EventKind::ClusterHealth, severity, "cluster", words));
-        }
         self.nodes_since(before, &mut changes);
         self.devices_since(before, &mut changes);
         self.syncs_ended_since(before, &mut changes);
@@ -242,6 +238,11 @@ impl Snapshot {
                 };
                 changes.push(change(kind, severity, &*alert.subject, &*alert.detail));
             }
+        }
+        if self.health != before.health {
+            let words = format!("{}, after {}", self.health.as_str(), before.health.as_str());
+            let severity = severity(self.health);
+            changes.push(change(EventKind::ClusterHealth, severity, "cluster", words));
         }
         changes
     }
@@ -426,9 +427,9 @@ mod tests {
             .map(|it| (it.kind, it.severity))
             .collect();
         let expected = [
-            (EventKind::ClusterHealth, EventSeverity::Error),
             (EventKind::AlertRaised, EventSeverity::Warning),
             (EventKind::AlertCleared, EventSeverity::Info),
+            (EventKind::ClusterHealth, EventSeverity::Error),
         ];
         assert_eq!(told, expected);
     }
@@ -619,6 +620,31 @@ mod tests {
         let nodes = before.nodes.values_mut();
         nodes.for_each(|node| node.incarnation = None);
         assert_eq!(told(&before, &second), []);
+    }
+
+    #[test]
+    fn what_follows_from_something_else_is_told_after_it() {
+        let kinds =
+            |changes: Vec<Change>| changes.into_iter().map(|it| it.kind).collect::<Vec<_>>();
+        let seen = |is_up, health, mut seen: Snapshot| {
+            seen.nodes = BTreeMap::from([(NodeId(2), node("n2", is_up))]);
+            seen.volumes.values_mut().for_each(|it| it.health = health);
+            Snapshot { health, ..seen }
+        };
+        let well = seen(true, Health::Healthy, syncing(0, false, true));
+        let mut lost = seen(false, Health::Degraded, syncing(0, false, false));
+        let (node_lost, node_back) = (EventKind::NodeLost, EventKind::NodeBack);
+        let (volume, cluster) = (EventKind::VolumeHealth, EventKind::ClusterHealth);
+        assert_eq!(kinds(lost.follow(&well)), [node_lost, volume, cluster]);
+        let mut back = seen(true, Health::Degraded, syncing(0, true, false));
+        let began = EventKind::SyncBegan;
+        assert_eq!(kinds(back.follow(&lost)), [node_back, began]);
+        let mut whole = seen(true, Health::Healthy, syncing(0, false, true));
+        let ended = EventKind::SyncEnded;
+        assert_eq!(kinds(whole.follow(&back)), [ended, volume, cluster]);
+        // All of it between two looks.
+        let mut both = seen(true, Health::Degraded, syncing(0, true, false));
+        assert_eq!(kinds(both.follow(&well)), [volume, began, cluster]);
     }
 
     /// Another node goes on with it, perhaps of another version.
