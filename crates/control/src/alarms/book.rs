@@ -8,6 +8,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 
 use holdfast_model::metadata::VALUE_LENGTH_MAX;
@@ -174,7 +175,9 @@ impl AlarmBook {
                 }
                 // There is no room to put it on record: it is tried again.
                 (Some(AlarmChange::Raised), _) => state = AlarmState::Rising { since_ms },
-                (Some(AlarmChange::Cleared), Some(place)) => clear(&mut then, place, now.wall_ms),
+                (Some(AlarmChange::Cleared), Some(place)) => {
+                    over(&mut then, place, now.wall_ms, threshold);
+                }
                 (Some(AlarmChange::Cleared) | None, _) => {}
             }
             match state {
@@ -205,11 +208,7 @@ impl AlarmBook {
             });
             match why {
                 Some(why) => {
-                    let entry = &mut then.raised[place];
-                    if !entry.detail.is_empty() {
-                        entry.detail.push_str(" - ");
-                    }
-                    entry.detail.push_str(why);
+                    end_with(&mut then.raised[place], why);
                     clear(then, place, now.wall_ms);
                 }
                 None => place += 1,
@@ -237,6 +236,26 @@ fn raise(
     });
 }
 
+/// It has been well for long enough, and that is said: whoever reads when the alarm was over is not to take it for when
+/// it was well.
+fn over(record: &mut AlarmsRecord, place: usize, at_ms: u64, threshold: Threshold) {
+    let seconds = threshold.hold_ms() / 1000;
+    if seconds > 0 {
+        end_with(
+            &mut record.raised[place],
+            &format!("it has been well again for {seconds} s"),
+        );
+    }
+    clear(record, place, at_ms);
+}
+
+fn end_with(entry: &mut AlarmEntry, what: &str) {
+    if !entry.detail.is_empty() {
+        entry.detail.push_str(" - ");
+    }
+    entry.detail.push_str(what);
+}
+
 fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
     record.changes += 1;
     let mut entry = record.raised.remove(place);
@@ -252,8 +271,6 @@ fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use holdfast_model::record::Acknowledgement;
 
     use super::*;
@@ -337,6 +354,24 @@ mod tests {
         }
         assert!(bench.look(&[(LOST, "node n1", Some(1))]));
         assert_eq!(bench.record.raised[0].raised_ms, 1_001_000);
+    }
+
+    #[test]
+    fn what_is_over_says_for_how_long_it_has_been_well() {
+        let mut bench = Bench::default();
+        let lost = |value| [(LOST, "node n1", Some(value))];
+        (0..11).for_each(|_| drop(bench.look(&lost(1))));
+        (0..10).for_each(|_| assert!(!bench.look(&lost(0))));
+        assert!(bench.look(&lost(0)));
+        let over = &bench.record.cleared[0];
+        assert_eq!(
+            over.detail,
+            "node n1 is at Some(1) - it has been well again for 10 s"
+        );
+        // Without a time to hold there is nothing to say.
+        assert!(bench.look(&[(FULL, "node n1", Some(96))]));
+        assert!(bench.look(&[(FULL, "node n1", Some(1))]));
+        assert_eq!(bench.record.cleared[1].detail, "node n1 is at Some(96)");
     }
 
     #[test]

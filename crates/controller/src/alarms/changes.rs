@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{AlarmSeverity, EventKind, EventSeverity};
-use holdfast_control::forgotten_changes;
+use holdfast_control::{AlarmKind, forgotten_changes, rule_of};
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverWay};
 use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub(crate) struct AlarmsSeen {
     /// All receivers. Earlier versions do not say.
     #[serde(default)]
     ways: BTreeMap<String, Way>,
+    /// For how many seconds a subject has to be well before its alarm is over, of those that are raised, by its kind. Earlier versions do not say.
+    #[serde(default)]
+    holds: BTreeMap<String, u64>,
 }
 
 /// How a receiver is told.
@@ -67,8 +70,18 @@ impl From<&Kept> for AlarmsSeen {
             alarms,
             critical_only: critical.map(|(name, _)| name.clone()).collect(),
             ways: ways.collect(),
+            holds: holds(kept).collect(),
         }
     }
+}
+
+fn holds(kept: &Kept) -> impl Iterator<Item = (String, u64)> {
+    let raised = kept.alarms.raised.iter();
+    raised.filter_map(|entry| {
+        let threshold = rule_of(&kept.rules, AlarmKind::of(&entry.kind)?)?;
+        let seconds = threshold.hold_ms() / 1000;
+        (seconds > 0).then(|| (entry.kind.clone(), seconds))
+    })
 }
 
 impl Controller {
@@ -80,7 +93,7 @@ impl Controller {
 
 /// What has changed since `before`.
 pub(crate) fn alarm_changes(before: &AlarmsSeen, then: &AlarmsSeen) -> Vec<Change> {
-    let mut changes = of_alarms(&before.alarms, &then.alarms);
+    let mut changes = of_alarms(&before.alarms, &then.alarms, &then.holds);
     of_receivers(&before.alarms, then, &mut changes);
     changes
 }
@@ -191,7 +204,11 @@ fn told(alarms: &AlarmsRecord, (since, until): (u64, u64), critical_only: bool) 
     Some(names.join(", "))
 }
 
-fn of_alarms(before: &AlarmsRecord, then: &AlarmsRecord) -> Vec<Change> {
+fn of_alarms(
+    before: &AlarmsRecord,
+    then: &AlarmsRecord,
+    holds: &BTreeMap<String, u64>,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     for entry in &then.cleared {
         if entry
@@ -213,7 +230,11 @@ fn of_alarms(before: &AlarmsRecord, then: &AlarmsRecord) -> Vec<Change> {
                 AlarmSeverity::Critical => EventSeverity::Error,
                 AlarmSeverity::Warning | AlarmSeverity::Other => EventSeverity::Warning,
             };
-            changes.push(change(EventKind::AlarmRaised, weight, entry, words(entry)));
+            let mut words = words(entry);
+            if let Some(seconds) = holds.get(&entry.kind) {
+                words.push_str(&format!(" (over when it has been well for {seconds} s)"));
+            }
+            changes.push(change(EventKind::AlarmRaised, weight, entry, words));
             continue;
         }
         let known = before.raised.iter().find(|it| it.id == entry.id);
@@ -272,7 +293,8 @@ mod tests {
             raised: vec![entry(1), entry(2)],
             ..AlarmsRecord::default()
         };
-        assert_eq!(of_alarms(&before, &before), []);
+        let holds = BTreeMap::from([("node-lost".to_owned(), 10)]);
+        assert_eq!(of_alarms(&before, &before, &holds), []);
         let acknowledged = Some(Acknowledgement {
             by: "user eve".to_owned(),
             at_ms: 2000,
@@ -297,7 +319,7 @@ mod tests {
             }],
             ..AlarmsRecord::default()
         };
-        let changes = of_alarms(&before, &then);
+        let changes = of_alarms(&before, &then, &holds);
         let told = changes
             .iter()
             .map(|it| (it.kind, &*it.subject, &*it.detail));
@@ -317,12 +339,14 @@ mod tests {
                 (
                     EventKind::AlarmRaised,
                     "node n4",
-                    "node-lost: it does not answer"
+                    "node-lost: it does not answer (over when it has been well for 10 s)"
                 ),
             ]
         );
         assert_eq!(changes[2].severity, EventSeverity::Error);
-        assert_eq!(of_alarms(&then, &then), []);
+        assert_eq!(of_alarms(&then, &then, &holds), []);
+        let short = of_alarms(&before, &then, &BTreeMap::new());
+        assert_eq!(short[2].detail, "node-lost: it does not answer");
     }
 
     fn seen(changes: u64, told: u64, trouble: Option<bool>) -> AlarmsSeen {
