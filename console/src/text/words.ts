@@ -75,7 +75,10 @@ export const POLICIES: Record<Policy, PolicyWords> = {
 };
 
 export const STALL_CAUSES: Record<StallCause, { word: string; tip: string }> = {
-  'node-lost': { word: 'a node was lost', tip: 'Others had to take over what it led.' },
+  'node-lost': {
+    word: 'a node did not answer',
+    tip: 'It could not be reached, or said nothing for a fifth of a second or longer. Where that goes on, others take over what it led and do without its copies; events say so then.',
+  },
   lease: {
     word: 'a lease',
     tip: 'A new primary had to wait until the old one could not serve any more.',
