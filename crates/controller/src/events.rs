@@ -14,6 +14,8 @@ mod copying;
 mod log;
 mod memory;
 mod of_all;
+#[cfg(test)]
+mod sample;
 mod taking_up;
 
 use std::collections::VecDeque;

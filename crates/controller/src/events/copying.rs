@@ -203,22 +203,10 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use holdfast_api::documents::{EventKind, EventSeverity};
     use holdfast_model::{Incarnation, StoreId};
 
+    use super::super::sample::event;
     use super::*;
-
-    fn event(at_ms: u64) -> Event {
-        Event {
-            id: format!("a-1-{at_ms:08x}"),
-            at_ms,
-            kind: EventKind::NodeLost,
-            severity: EventSeverity::Warning,
-            subject: "node n2".to_owned(),
-            detail: "down".to_owned(),
-            not_before_ms: None,
-        }
-    }
 
     fn events(times: impl IntoIterator<Item = u64>) -> Vec<Event> {
         times.into_iter().map(event).collect()

@@ -306,22 +306,11 @@ fn last_of(text: Vec<u8>) -> Option<Last> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use holdfast_api::documents::{EventKind, EventSeverity};
+    use holdfast_api::documents::EventKind;
 
     use super::super::memory::NEWEST_MAX;
+    use super::super::sample::event;
     use super::*;
-
-    fn event(at_ms: u64) -> Event {
-        Event {
-            id: format!("a-1-{at_ms:08x}"),
-            at_ms,
-            kind: EventKind::NodeLost,
-            severity: EventSeverity::Warning,
-            subject: "node n2".to_owned(),
-            detail: "down".to_owned(),
-            not_before_ms: None,
-        }
-    }
 
     fn wait_for(log: &EventLog) {
         let begun = Instant::now();

@@ -110,23 +110,13 @@ fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> Even
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Event, EventKind, EventSeverity};
-
+    use super::super::sample::event;
     use super::*;
 
     fn local(node: u16, times: &[u64]) -> LocalEvents {
-        let event = |at_ms: &u64| Event {
-            id: format!("a-{at_ms}"),
-            at_ms: *at_ms,
-            kind: EventKind::NodeLost,
-            severity: EventSeverity::Warning,
-            subject: "node n2".to_owned(),
-            detail: "down".to_owned(),
-            not_before_ms: None,
-        };
         LocalEvents {
             node,
-            events: times.iter().map(event).collect(),
+            events: times.iter().copied().map(event).collect(),
             ..LocalEvents::default()
         }
     }

@@ -196,17 +196,15 @@ async fn newest_of(
 mod tests {
     use holdfast_api::documents::EventSeverity;
 
+    use super::super::sample::event;
     use super::*;
 
     fn found(told: &[(EventKind, &str, &str)]) -> Found {
         let event = |(at_ms, (kind, subject, detail)): (usize, &(EventKind, &str, &str))| Event {
-            id: format!("a-1-{at_ms:08x}"),
-            at_ms: at_ms as u64,
             kind: *kind,
-            severity: EventSeverity::Info,
             subject: (*subject).to_owned(),
             detail: (*detail).to_owned(),
-            not_before_ms: None,
+            ..event(at_ms as u64)
         };
         Found {
             since: told.iter().enumerate().map(event).collect(),
