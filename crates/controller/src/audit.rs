@@ -8,15 +8,12 @@
 //! - from when on an entry could not be written until one is, the log says so ([`AuditLog::is_writing`]): then nothing is to be
 //!   done that would have to be in it. Each further entry is tried.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use holdfast_api::documents::{AUDIT_MAX, AuditEntry, AuditPlace, AuditQuery, KeptLog};
-use tokio::sync::Mutex;
 
-use crate::line_log::{Bounds, Line, LineLog};
+use crate::line_log::{Bounds, Found, Line, LineLog, Question};
 
 /// What is kept unless something else is set: two files of 16 MiB.
 const BOUNDS: Bounds = Bounds {
@@ -56,8 +53,6 @@ impl Line for AuditEntry {
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     lines: LineLog<AuditEntry>,
-    /// Held by whoever reads the files.
-    reading: Arc<Mutex<()>>,
 }
 
 impl AuditLog {
@@ -77,9 +72,8 @@ impl AuditLog {
         Ok(Self::of(log))
     }
 
-    fn of(lines: LineLog<AuditEntry>) -> Self {
-        let reading = Arc::default();
-        Self { lines, reading }
+    const fn of(lines: LineLog<AuditEntry>) -> Self {
+        Self { lines }
     }
 
     /// Whether the last entry was written, or the file could be opened since there was none.
@@ -126,87 +120,54 @@ impl AuditLog {
         query: &AuditQuery,
         after: Option<&AuditPlace>,
     ) -> io::Result<Vec<AuditEntry>> {
-        if let Some(told) = self.in_memory(query, after) {
+        let asked = Asked {
+            query: query.clone(),
+            after: after.cloned(),
+        };
+        if let Some(told) = self.in_memory(&asked) {
             return Ok(told);
         }
-        let turn = Arc::clone(&self.reading).lock_owned().await;
-        let (log, query, after) = (self.clone(), query.clone(), after.cloned());
-        let read = tokio::task::spawn_blocking(move || {
-            // Who asked may have gone meanwhile: the next one waits until this has ended.
-            let _turn = turn;
-            log.in_files(&query, after.as_ref())
-        });
-        read.await.map_err(io::Error::other)?
+        let (turn, lines) = (self.lines.turn().await, self.lines.clone());
+        let look = move || lines.in_files(&asked);
+        Ok(self.lines.within(turn, look).await?.told())
     }
 
     /// What is asked for, if memory has all of it.
-    fn in_memory(&self, query: &AuditQuery, after: Option<&AuditPlace>) -> Option<Vec<AuditEntry>> {
-        let mut found = Found::new(query, after);
+    fn in_memory(&self, asked: &Asked) -> Option<Vec<AuditEntry>> {
+        let mut found = Found::new(asked);
         let beyond_ms = {
             let newest = self.lines.newest();
             newest.iter().for_each(|entry| found.take(entry));
             self.lines.beyond_ms()
         };
-        let is_all = beyond_ms == 0 || beyond_ms < query.since_ms;
-        let is_enough = found.is_full() && found.oldest_ms().is_some_and(|it| it > beyond_ms);
-        (is_all || is_enough).then(|| found.newest_first())
-    }
-
-    fn in_files(
-        &self,
-        query: &AuditQuery,
-        after: Option<&AuditPlace>,
-    ) -> io::Result<Vec<AuditEntry>> {
-        let mut found = Found::new(query, after);
-        self.lines.each_in_order(|entry| found.take(entry))?;
-        // What waits to be written is in memory only.
-        let newest = self.lines.newest();
-        newest.iter().for_each(|entry| found.take(entry));
-        Ok(found.newest_first())
+        let is_all = beyond_ms == 0 || beyond_ms < asked.query.since_ms;
+        let is_enough = found.is_full() && found.last().is_some_and(|it| it.at_ms > beyond_ms);
+        (is_all || is_enough).then(|| found.told())
     }
 }
 
-/// The newest of what is asked for, each entry once.
-struct Found<'a> {
-    query: &'a AuditQuery,
-    after: Option<&'a AuditPlace>,
-    /// In the order in which they are told.
-    entries: BTreeMap<AuditPlace, AuditEntry>,
+/// What is asked for, beyond a place in the order of all nodes' entries.
+#[derive(Clone, Debug)]
+struct Asked {
+    query: AuditQuery,
+    after: Option<AuditPlace>,
 }
 
-impl<'a> Found<'a> {
-    const fn new(query: &'a AuditQuery, after: Option<&'a AuditPlace>) -> Self {
-        Self {
-            query,
-            after,
-            entries: BTreeMap::new(),
-        }
+impl Question for Asked {
+    type Line = AuditEntry;
+    type Place = AuditPlace;
+
+    fn place(entry: &AuditEntry) -> AuditPlace {
+        AuditPlace::of(entry)
     }
 
-    fn take(&mut self, entry: &AuditEntry) {
-        if entry.at_ms < self.query.since_ms {
-            return;
-        }
-        let place = AuditPlace::of(entry);
-        if self.after.is_some_and(|after| place <= *after) {
-            return;
-        }
-        self.entries.insert(place, entry.clone());
-        if self.entries.len() > self.query.limit as usize {
-            self.entries.pop_last();
-        }
+    fn wants(&self, entry: &AuditEntry) -> bool {
+        let is_after = |after: &AuditPlace| AuditPlace::of(entry) > *after;
+        entry.at_ms >= self.query.since_ms && self.after.as_ref().is_none_or(is_after)
     }
 
-    fn is_full(&self) -> bool {
-        self.entries.len() >= self.query.limit as usize
-    }
-
-    fn oldest_ms(&self) -> Option<u64> {
-        self.entries.values().next_back().map(|entry| entry.at_ms)
-    }
-
-    fn newest_first(self) -> Vec<AuditEntry> {
-        self.entries.into_values().collect()
+    fn count_max(&self) -> usize {
+        self.query.limit as usize
     }
 }
 
@@ -454,7 +415,7 @@ mod tests {
         let line = serde_json::to_string(&entry(7)).unwrap() + "\n";
         std::fs::write(&path, line.repeat(BOUNDS.newest_max + 1)).unwrap();
         let log = AuditLog::open(&path).unwrap();
-        let turn = Arc::clone(&log.reading).lock_owned().await;
+        let turn = log.lines.turn().await;
         let query = AuditQuery::default();
         let waits = tokio::time::timeout(Duration::from_millis(50), told(&log, &query)).await;
         assert!(waits.is_err(), "somebody reads them");

@@ -14,6 +14,7 @@
 //!   begin;
 //! - from when on a line could not be written until it is, the log says so ([`LineLog::is_writing`]).
 
+mod asked;
 mod kept;
 
 use std::collections::VecDeque;
@@ -29,6 +30,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+pub(crate) use self::asked::{Found, Question};
 
 /// Bytes of a line that are read at most: a request's head has no more, and no event has.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -76,6 +80,8 @@ pub(crate) struct LineLog<T> {
     newest: Arc<Mutex<VecDeque<T>>>,
     to_file: SyncSender<Written<T>>,
     state: Arc<State>,
+    /// Whoever has the files looked through holds it.
+    turns: Arc<Semaphore>,
 }
 
 /// What is written.
@@ -149,6 +155,7 @@ impl<T: Line> LineLog<T> {
             newest: Arc::default(),
             to_file,
             state: Arc::default(),
+            turns: Arc::new(Semaphore::new(1)),
         };
         log.state.is_writing.store(true, Ordering::Relaxed);
         log.hold(2 * bounds.file_bytes_max);

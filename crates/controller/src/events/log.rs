@@ -14,11 +14,10 @@ use holdfast_api::documents::{
     Event, EventPlace, EventQuery, KeptLog, LocalEventState, LocalEvents,
 };
 use holdfast_api::{Problem, ProblemKind};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::copying::Walk;
-use super::memory::{Found, Memory};
+use super::memory::Memory;
 use crate::line_log::{Bounds, Line, LineLog};
 
 /// The log in a node's directory.
@@ -54,8 +53,6 @@ pub struct EventLog {
     lines: LineLog<Event>,
     last: Arc<Mutex<Last>>,
     memory: Arc<Mutex<Memory>>,
-    /// Whoever looks through the files holds it.
-    looks: Arc<Semaphore>,
     /// How far the copy of another one's log is.
     walk: Arc<Mutex<Option<Walk>>>,
 }
@@ -105,7 +102,6 @@ impl EventLog {
             lines,
             last: Arc::new(Mutex::new(last)),
             memory: Arc::new(Mutex::new(memory)),
-            looks: Arc::new(Semaphore::new(1)),
             walk: Arc::default(),
         })
     }
@@ -251,8 +247,7 @@ impl EventLog {
 
     /// What is asked for, out of the files.
     async fn looked_for(&self, query: &EventQuery) -> Result<Vec<Event>, Problem> {
-        let waited = timeout(LOOK_WAIT_MAX, Arc::clone(&self.looks).acquire_owned()).await;
-        let Ok(Ok(look)) = waited else {
+        let Ok(turn) = timeout(LOOK_WAIT_MAX, self.lines.turn()).await else {
             let detail =
                 "others have the log of events looked through, and it is done for one at a time";
             let hint = "repeat it in a moment, or ask for what is newer: the newest events are told at once";
@@ -263,15 +258,8 @@ impl EventLog {
             return Ok(events);
         }
         let (log, query) = (self.clone(), query.clone());
-        let read = tokio::task::spawn_blocking(move || {
-            let read = log.in_files(&query);
-            // It is held until here, also if whoever asked has gone.
-            drop(look);
-            read
-        });
-        let read = read.await;
-        let read = read.map_err(|error| Problem::new(ProblemKind::Internal, error))?;
-        read.map_err(|error| {
+        let read = self.lines.within(turn, move || log.in_files(&query));
+        read.await.map_err(|error| {
             let detail = format!("the log of events cannot be read: {error}");
             Problem::new(ProblemKind::Internal, detail)
         })
@@ -280,12 +268,7 @@ impl EventLog {
     fn in_files(&self, query: &EventQuery) -> io::Result<Vec<Event>> {
         self.memory().look_for(query);
         let waited = self.lines.waiting();
-        let mut found = Found::new(query);
-        self.lines.each_in_order(|event| found.take(event))?;
-        // What waits to be written is in memory only.
-        for event in self.lines.newest().iter() {
-            found.take(event);
-        }
+        let found = self.lines.in_files(query)?;
         // While so much waits that memory may not have all of it, nothing is sure to be whole.
         let is_whole = waited == 0;
         Ok(self.memory().looked(found, is_whole))
@@ -444,14 +427,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = EventLog::open(&folder.path().join(EVENTS_FILE)).unwrap();
         log.note((1..=5000).map(event).collect());
-        let look = log.looks.acquire().await.unwrap();
+        let turn = log.lines.turn().await;
         let refused = log.answer(1, &of_kind(EventKind::NodeBack)).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind, ProblemKind::Busy);
         assert!(refused.hint.unwrap().contains("repeat it"));
         // What is in memory is told at once.
         assert_eq!(times(&log, of_kind(EventKind::NodeLost)).await.len(), 100);
-        drop(look);
+        drop(turn);
         assert_eq!(
             times(&log, of_kind(EventKind::NodeBack)).await,
             [] as [u64; 0]

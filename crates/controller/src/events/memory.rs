@@ -7,10 +7,13 @@
 //! - what was found in the files stays true while more is put down;
 //! - it has bounds.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use holdfast_api::documents::{Event, EventPlace, EventQuery};
+
+use crate::line_log::{Found, Question};
 
 /// Events in memory, which are what is asked for most: some 2 MiB.
 pub(super) const NEWEST_MAX: usize = 4096;
@@ -20,6 +23,23 @@ const KNOWN_MAX: usize = 1 << 20;
 /// Answers out of the files that are kept, of a thousand events each at most: consoles ask the same all the time.
 const ANSWERS_MAX: usize = 4;
 
+impl Question for EventQuery {
+    type Line = Event;
+    type Place = Reverse<EventPlace>;
+
+    fn place(event: &Event) -> Reverse<EventPlace> {
+        Reverse(event.place())
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        self.wants(event)
+    }
+
+    fn count_max(&self) -> usize {
+        self.limit as usize
+    }
+}
+
 /// What is remembered.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -28,9 +48,9 @@ pub(super) struct Memory {
     floor: Option<(u64, EventPlace)>,
     known: Known,
     /// What is looked for in the files: what is put down meanwhile is offered to it.
-    looked_for: Option<Found>,
+    looked_for: Option<Found<EventQuery>>,
     /// What was found there, the last one asked for at the end.
-    answers: VecDeque<Found>,
+    answers: VecDeque<Found<EventQuery>>,
 }
 
 impl Memory {
@@ -74,17 +94,17 @@ impl Memory {
         for event in self.newest.values().rev() {
             found.take(event);
             if found.is_full() {
-                return Some(found.newest_first());
+                return Some(found.told());
             }
         }
         // Of what is below the floor nothing is wanted.
         let is_above = |(at_ms, _): &(u64, EventPlace)| *at_ms < query.since_ms;
         if self.floor.as_ref().is_none_or(is_above) {
-            return Some(found.newest_first());
+            return Some(found.told());
         }
-        let at = self.answers.iter().position(|it| it.query == *query)?;
+        let at = self.answers.iter().position(|it| it.question() == query)?;
         let answer = self.answers.remove(at)?;
-        let events = answer.clone().newest_first();
+        let events = answer.clone().told();
         self.answers.push_back(answer);
         Some(events)
     }
@@ -96,21 +116,21 @@ impl Memory {
 
     /// What is asked for, now that the files were looked through since [`Memory::look_for`], and this was found there. It is kept for
     /// whoever asks the same if it `is_whole`.
-    pub(super) fn looked(&mut self, mut found: Found, is_whole: bool) -> Vec<Event> {
+    pub(super) fn looked(&mut self, mut found: Found<EventQuery>, is_whole: bool) -> Vec<Event> {
         let meanwhile = self.looked_for.take().into_iter();
-        let meanwhile = meanwhile.flat_map(|it| it.events.into_values());
+        let meanwhile = meanwhile.flat_map(Found::told);
         // What waits to be written is in memory only.
         for event in meanwhile.chain(self.newest.values().cloned()) {
             found.take(&event);
         }
         // Who reads on asks each question once.
-        if is_whole && found.query.after.is_none() {
+        if is_whole && found.question().after.is_none() {
             if self.answers.len() >= ANSWERS_MAX {
                 self.answers.pop_front();
             }
             self.answers.push_back(found.clone());
         }
-        found.newest_first()
+        found.told()
     }
 }
 
@@ -147,40 +167,5 @@ impl Known {
             self.digests.remove(&first);
         }
         true
-    }
-}
-
-/// The newest of what is asked for, each event once, in whatever order it comes.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    query: EventQuery,
-    events: BTreeMap<EventPlace, Event>,
-}
-
-impl Found {
-    pub(super) fn new(query: &EventQuery) -> Self {
-        Self {
-            query: query.clone(),
-            events: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn take(&mut self, event: &Event) {
-        if !self.query.wants(event) {
-            return;
-        }
-        self.events.insert(event.place(), event.clone());
-        if self.events.len() > self.query.limit as usize {
-            self.events.pop_first();
-        }
-    }
-
-    /// Whether it has as many as are asked for: only newer ones change it.
-    fn is_full(&self) -> bool {
-        self.events.len() >= self.query.limit as usize
-    }
-
-    pub(super) fn newest_first(self) -> Vec<Event> {
-        self.events.into_values().rev().collect()
     }
 }

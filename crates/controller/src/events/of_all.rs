@@ -11,8 +11,8 @@ use holdfast_api::{ApiClient, Problem, ProblemKind};
 use holdfast_model::NodeId;
 
 use super::log::EventLog;
-use super::memory::Found;
 use crate::asking::{ask_each, silent};
+use crate::line_log::Found;
 use crate::steering::unix_ms;
 use crate::{Controller, problem};
 
@@ -96,7 +96,7 @@ fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> Even
     }
     // A log that has told as many as were asked for may have more.
     let has_more = places.len() > limit || told.iter().any(|answer| answer.events.len() >= limit);
-    let events = all.newest_first();
+    let events = all.told();
     let last = events.last().filter(|_| has_more);
     let looked = told.iter().map(|answer| answer.looked_ms);
     EventList {
