@@ -77,7 +77,7 @@ use self::looks::{Looks, Seen};
 use self::retention::Keeping;
 use self::stalls::Kept;
 use self::steering::Silences;
-use self::upkeep::Own;
+use self::upkeep::{Front, Own};
 
 pub use self::audit::{AUDIT_FILE, AuditLog};
 pub use self::events::{EVENTS_FILE, EventLog, LISTENERS_MAX};
@@ -108,6 +108,8 @@ pub struct Controller {
     history: Option<AskHistory>,
     /// Where its log, and what else it has, is asked for.
     upkeep: Option<Own>,
+    /// What this process has of its own, if it is a demo's, which has no node in it.
+    front: Option<Front>,
     /// The credentials of this process, which expire.
     credentials: Option<Credentials>,
     /// Which nodes are silent, if this one steers.
@@ -146,6 +148,7 @@ impl Controller {
             devices: None,
             history: None,
             upkeep: None,
+            front: None,
             credentials: None,
             silences: Silences::default(),
             seen: Arc::default(),

@@ -13,6 +13,7 @@ use holdfast_api::documents::{
     KeptHistory, LocalRetention, NodeRetention, Retention, RetentionChange,
 };
 use holdfast_api::{ApiClient, Conditional, EntityTag, Problem, ProblemKind};
+use holdfast_model::NodeId;
 use holdfast_model::metadata::{
     Compare, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
@@ -105,7 +106,7 @@ impl Controller {
     }
 
     pub(crate) async fn retention_here(&self) -> Result<LocalRetention, Problem> {
-        if self.local.is_none() {
+        if self.local.is_none() && self.front.is_none() {
             return Err(problem::no_node());
         }
         let history = async {
@@ -140,19 +141,20 @@ impl Controller {
             |client: ApiClient| async move { client.local_retention().await },
         );
         let own = async {
-            here?;
+            here.or_else(|| self.front.as_ref().map(|_| NodeId(self.number())))?;
             self.retention_here().await.ok()
         };
         let (others, own) = tokio::join!(others, own);
         let mut told: Vec<LocalRetention> = others.into_iter().chain(own).collect();
         let silent = silent(nodes, |node| told.iter().any(|it| it.node == node.0));
         told.sort_by_key(|kept| kept.node);
+        let name_of = |number: u16| {
+            let node = inventory.nodes.values().find(|it| it.node.0 == number);
+            let front = || self.front.as_ref().map(|front| front.name.clone());
+            node.map(|node| node.name.clone()).or_else(front)
+        };
         let named = |kept: LocalRetention| NodeRetention {
-            name: inventory
-                .nodes
-                .values()
-                .find(|node| node.node.0 == kept.node)
-                .map_or_else(String::new, |node| node.name.clone()),
+            name: name_of(kept.node).unwrap_or_default(),
             kept,
         };
         Ok(Retention {

@@ -25,7 +25,39 @@ impl fmt::Debug for Own {
     }
 }
 
+/// What a process has to tell that has no node in it, and yet an address through which something is done: that of a demo.
+#[derive(Clone)]
+pub(crate) struct Front {
+    /// What it is called where nodes are named.
+    pub(crate) name: String,
+    support: Arc<dyn Fn() -> LocalSupport + Send + Sync>,
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Front").field(&self.name).finish()
+    }
+}
+
 impl Controller {
+    /// In a process without a node: what that is called, and what it has of its own for a support bundle. Its audit log is told
+    /// beside those of nodes.
+    #[must_use]
+    pub fn fronting(
+        self,
+        name: &str,
+        support: impl Fn() -> LocalSupport + Send + Sync + 'static,
+    ) -> Self {
+        let front = Front {
+            name: name.to_owned(),
+            support: Arc::new(support),
+        };
+        Self {
+            front: Some(front),
+            ..self
+        }
+    }
+
     /// With what tells and changes the log of the node in this process, and what else it has.
     #[must_use]
     pub fn keeping_up(self, own: impl Upkeep) -> Self {
@@ -81,6 +113,10 @@ impl Controller {
     }
 
     pub(crate) async fn support_here(&self) -> Result<LocalSupport, Problem> {
+        if let Some(front) = self.front.clone() {
+            let told = tokio::task::spawn_blocking(move || (front.support)()).await;
+            return told.map_err(|error| Problem::new(ProblemKind::Internal, error));
+        }
         let own = self.own()?;
         // It reads files: others are answered meanwhile.
         let told = tokio::task::spawn_blocking(move || own.support()).await;

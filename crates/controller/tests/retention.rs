@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    AuditEntry, KeptHistory, KeptResolution, LocalReport, Retention, RetentionChange,
+    AuditEntry, KeptHistory, KeptResolution, LocalReport, LocalSupport, Retention, RetentionChange,
 };
 use holdfast_api::{
     Api, Conditional, Door, EntityTag, Identities, Precondition, Problem, ProblemKind, router,
@@ -182,4 +182,38 @@ async fn one_of_those_who_have_seen_the_same_changes_it_and_within_bounds() {
     assert_eq!(first.retention().await.unwrap().audit_mib, 128);
     let no_node = first.local_retention().await.unwrap_err();
     assert_eq!(no_node.kind, ProblemKind::NoNode);
+}
+
+/// A demo has an address of its own, through which something is done, and no node behind it.
+#[tokio::test]
+async fn what_a_demo_keeps_of_what_was_done_through_it_is_told_beside_its_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let first = Process::start(1, &store, folder.path()).await;
+    let audit = AuditLog::open(&folder.path().join(AUDIT_FILE)).unwrap();
+    let bare = Controller::new(CLUSTER, store.session(), None).auditing(Some(audit));
+    assert!(bare.local_retention().await.is_err());
+    assert!(bare.local_support().await.is_err());
+    let demo = bare.fronting("demo", || LocalSupport {
+        audit: "an entry".to_owned(),
+        ..LocalSupport::default()
+    });
+    let told = demo.retention().await.unwrap();
+    let names: Vec<_> = told
+        .nodes
+        .iter()
+        .map(|it| (it.kept.node, &*it.name))
+        .collect();
+    assert_eq!(names, [(0, "demo"), (1, "n1")]);
+    let kept = &told.nodes[0].kept;
+    assert_eq!(kept.audit.unwrap().bytes_max, 32 << 20);
+    assert_eq!((kept.events, &kept.history), (None, &None));
+    assert_eq!(demo.local_retention().await.unwrap(), *kept);
+    assert_eq!(demo.local_support().await.unwrap().audit, "an entry");
+    assert_eq!(
+        first.told().await.nodes.len(),
+        1,
+        "who asks a node is told of nodes"
+    );
 }

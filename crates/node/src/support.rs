@@ -127,6 +127,41 @@ pub fn offline(directory: &Path) -> LocalSupport {
     support
 }
 
+/// What a demo has in its own directory, beside those of its nodes: what was done through its address.
+#[must_use]
+pub fn of_demo(directory: &Path, name: &str) -> LocalSupport {
+    let mut missing = Vec::new();
+    let audit = directory.join(AUDIT_FILE);
+    let audit_before = end_if_any(&predecessor(&audit), AUDIT_BEFORE_BYTES_MAX, &mut missing);
+    let audit = end_if_any(&audit, AUDIT_BYTES_MAX, &mut missing);
+    LocalSupport {
+        name: name.to_owned(),
+        versions: versions(),
+        taken_ms: now_ms(),
+        audit: redaction::text(&audit),
+        audit_before: redaction::text(&audit_before),
+        missing,
+        ..LocalSupport::default()
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The end of a log. Before anything has happened, or was done, there is none; before a log was full once there is none before it.
+fn end_if_any(path: &Path, bytes_max: u64, missing: &mut Vec<String>) -> String {
+    match end(path, bytes_max) {
+        Ok((text, _)) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            missing.push(format!("{}: {error}", path.display()));
+            String::new()
+        }
+    }
+}
+
 fn gather(
     directory: &Path,
     mut configuration: serde_json::Value,
@@ -145,15 +180,7 @@ fn gather(
         missing.push(format!("{}: {error}", log.display()));
         (String::new(), 0)
     });
-    // Before anything has happened, or was done, there is none; before a log was full once there is none before it.
-    let mut any = |path: &Path, bytes_max| match end(path, bytes_max) {
-        Ok((text, _)) => told(&text, known),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => {
-            missing.push(format!("{}: {error}", path.display()));
-            String::new()
-        }
-    };
+    let mut any = |path: &Path, bytes_max| told(&end_if_any(path, bytes_max, &mut missing), known);
     let (events, audit) = (directory.join(EVENTS_FILE), directory.join(AUDIT_FILE));
     let log_before = any(&predecessor(&log), LOG_BEFORE_BYTES_MAX);
     let events_before = any(&predecessor(&events), EVENT_BEFORE_BYTES_MAX);
@@ -161,12 +188,9 @@ fn gather(
     let events = any(&events, EVENT_BYTES_MAX);
     let audit = any(&audit, AUDIT_BYTES_MAX);
     redaction::document(&mut configuration);
-    let taken = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     LocalSupport {
         versions: versions(),
-        taken_ms: u64::try_from(taken.as_millis()).unwrap_or(u64::MAX),
+        taken_ms: now_ms(),
         configuration: without(configuration, known),
         facts,
         log: told(&log_text, known),
@@ -289,6 +313,23 @@ mod tests {
         let support = offline(directory.path());
         let told = support.configuration.as_str().unwrap();
         assert_eq!(told, "name = \nmetadata.token = \"(removed)\"\n");
+    }
+
+    #[test]
+    fn a_demo_has_what_was_done_through_it_and_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let nothing = of_demo(directory.path(), "demo");
+        assert_eq!((nothing.audit.as_str(), nothing.missing), ("", Vec::new()));
+        planted(directory.path());
+        let support = of_demo(directory.path(), "demo");
+        assert_eq!((support.node, support.name.as_str()), (0, "demo"));
+        for text in [&support.audit, &support.audit_before] {
+            assert!(text.starts_with("an ordinary line\n") && text.ends_with("the last line\n"));
+            for secret in &SECRETS[1..] {
+                assert!(!text.contains(secret), "{text}");
+            }
+        }
+        assert_eq!(support.log, "");
     }
 
     /// Whoever helps would take a file that is empty for a node to which nothing has happened.

@@ -12,7 +12,8 @@ pub struct Retention {
     pub audit_mib: u32,
     /// MiB of the log of events that a node keeps at most, in two files as well.
     pub events_mib: u32,
-    /// What each node has that has answered, by its number.
+    /// What each node has that has answered, by its number; asked of a demo's own address, that of the demo as well, as 0: it has an audit
+    /// log of what was done through that address.
     pub nodes: Vec<NodeRetention>,
     /// The nodes that did not answer, by name: those of an earlier version, too, which keep 32 MiB of the audit log and 16 MiB of events.
     pub silent: Vec<String>,
@@ -48,13 +49,13 @@ pub struct NodeRetention {
 /// What one node keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalRetention {
-    /// The node's number.
+    /// The node's number; 0 of what a demo keeps beside its nodes.
     pub node: u16,
     /// Of the audit log; null where there is none, because the interface is open to everybody, or where it cannot be read.
     pub audit: Option<KeptLog>,
-    /// Of the log of events; null where it cannot be read.
+    /// Of the log of events; null where it cannot be read, and of a demo.
     pub events: Option<KeptLog>,
-    /// Of the performance history; null where that does not answer.
+    /// Of the performance history; null where that does not answer, and of a demo.
     pub history: Option<KeptHistory>,
 }
 

@@ -11,7 +11,7 @@ use super::{LocalReport, Versions};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct LocalSupport {
-    /// The node's number.
+    /// The node's number; 0 of a demo's own, which has its audit log only.
     pub node: u16,
     /// Its name.
     pub name: String,

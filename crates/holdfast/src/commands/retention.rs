@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use holdfast_api::documents::{KeptHistory, KeptLog, NodeRetention, Retention, RetentionChange};
+use holdfast_tls::DEMO;
 
 use super::client;
 use crate::cli::{Global, byte_size};
@@ -108,6 +109,9 @@ fn rows(node: &NodeRetention, now_ms: u64) -> Vec<[String; 5]> {
         ),
         None => row(what, none(), none(), none()),
     };
+    if kept.node == DEMO.0 {
+        return vec![log("audit", &kept.audit)];
+    }
     let mut rows = vec![log("audit", &kept.audit), log("events", &kept.events)];
     let Some(history) = &kept.history else {
         rows.push(row("history", none(), none(), none()));
@@ -203,11 +207,25 @@ mod tests {
             events: Some(log(90)),
             history: Some(history),
         };
+        let demo = LocalRetention {
+            audit: Some(log(500)),
+            ..LocalRetention::default()
+        };
         let shown = text(
             &Retention {
                 audit_mib: 64,
                 events_mib: 16,
-                nodes: vec![node("n1", whole), node("n2", LocalRetention::default())],
+                nodes: vec![
+                    node("demo", demo),
+                    node("n1", whole),
+                    node(
+                        "n2",
+                        LocalRetention {
+                            node: 2,
+                            ..LocalRetention::default()
+                        },
+                    ),
+                ],
                 ..Retention::default()
             },
             now_ms,
@@ -223,5 +241,7 @@ mod tests {
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
+        let of_demo: Vec<_> = shown.lines().filter(|it| it.starts_with("demo")).collect();
+        assert_eq!(of_demo, ["demo  audit           3 MiB    64 MiB   8 min"]);
     }
 }

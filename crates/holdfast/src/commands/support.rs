@@ -16,6 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use holdfast_api::documents::{HistoryOf, HistoryQuery, LocalSupport, StallQuery};
 use holdfast_api::{ApiClient, redaction};
+use holdfast_tls::DEMO;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -156,6 +157,7 @@ async fn gather(
     take!("tasks.json", client.tasks());
     take!("stalls.json", client.stalls(None, StallQuery::default()));
     take!("known-cluster.json", client.local_cluster());
+    let retention = take!("retention.json", client.retention());
     let query = history(now);
     take!(
         "history/cluster.json",
@@ -192,7 +194,22 @@ async fn gather(
             client.history(&HistoryOf::Volume(volume.name.clone()), query)
         );
     }
-    logs(client, &asked, bundle).await
+    logs(client, &asked, bundle).await?;
+    let kept = retention.map(|it| it.nodes).unwrap_or_default();
+    if wanted.is_empty() && kept.iter().any(|it| it.kept.node == DEMO.0) {
+        of_demo(client, bundle).await;
+    }
+    Ok(())
+}
+
+/// What a demo has beside its nodes: the log of what was done through its own address.
+async fn of_demo(client: &ApiClient, bundle: &mut Bundle) {
+    match client.local_support().await {
+        // Another address of the same cluster may have answered: its part is there already.
+        Ok(support) if support.node == DEMO.0 => bundle.node("demo", &support),
+        Ok(_) => bundle.lacks("demo/audit.log", &"a node answered in the demo's place"),
+        Err(error) => bundle.lacks("demo/audit.log", &error),
+    }
 }
 
 /// Nodes' own parts. They come last: logs are what is large.
@@ -313,7 +330,9 @@ impl Bundle {
             "log_bytes_before": log_bytes_before,
         });
         self.document(&format!("{folder}/about.json"), &about);
-        self.document(&format!("{folder}/configuration.json"), configuration);
+        if !configuration.is_null() {
+            self.document(&format!("{folder}/configuration.json"), configuration);
+        }
         if let Some(report) = report {
             self.document(&format!("{folder}/report.json"), report);
         }

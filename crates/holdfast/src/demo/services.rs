@@ -14,6 +14,7 @@ use holdfast_metadata::server::{self as metadata_server, Door};
 use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::ClusterId;
 use holdfast_node::etcd::{LOG_FILE, Plan, Supervisor};
+use holdfast_node::support::of_demo;
 use holdfast_seal::Seal;
 use holdfast_tls::{Acceptor, Connector, Credentials};
 use tokio::task::JoinSet;
@@ -81,7 +82,7 @@ impl Services {
             Some(directory) => Seal::of_directory(&directory).map_err(Failure::new)?,
             None => Seal::without_key(),
         };
-        let controller = Controller::new(cluster, store.session(), None)
+        let mut controller = Controller::new(cluster, store.session(), None)
             .connecting(connector.clone())
             .sealing(seal.clone());
         let is_etcd = layout.metadata_kind() == MetadataKind::Etcd;
@@ -92,8 +93,12 @@ impl Services {
         let mut door = holdfast_api::Door::Open;
         if own.is_some() {
             let audit = audit_log(layout.directory());
+            let directory = layout.directory().to_owned();
+            controller = controller
+                .auditing(Some(audit.clone()))
+                .fronting(PARENT_NAME, move || of_demo(&directory, PARENT_NAME));
             // It ends with the runtime.
-            drop(controller.clone().auditing(Some(audit.clone())).retain());
+            drop(controller.retain());
             let accounts = Accounts::new(controller.clone(), PARENT_NAME, audit);
             token = Some(people::admit(&accounts, layout, &patience).await?);
             door = holdfast_api::Door::Guarded(Arc::new(accounts));
