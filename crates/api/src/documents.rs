@@ -306,7 +306,8 @@ pub struct Node {
     pub portal: String,
     /// Where its API answers, a URL.
     pub api: String,
-    /// How often it has been started on its present devices.
+    /// Which start of its process this is: a number that rises by one with each start on the same devices. It counts on from a number of
+    /// the metadata's, and so is higher than the starts that there were.
     pub incarnation: u64,
     /// Replicas of slices that it holds.
     pub replicas: u32,

@@ -40,7 +40,8 @@ pub struct History {
     pub until_ms: u64,
     /// How long each is, in seconds.
     pub step_seconds: u32,
-    /// The steps, the earliest first. Those in which no node measured are left out.
+    /// The steps, the earliest first. Those in which no node measured are left out, of a volume also those
+    /// from before it was there.
     pub points: Vec<HistoryPoint>,
     /// Nodes that did not answer: what they have measured is not among it.
     pub silent: Vec<String>,

@@ -6,6 +6,7 @@
 //! Invariants:
 //! - files take no more than the budget, and a segment of each resolution;
 //! - whatever the directory holds, the node starts: what is not understood is left where it is, and nothing is written behind it;
+//! - of a volume nothing is told from before it was there, or was used, as far as the files know;
 //! - a file that cannot be written is told of once, and the history goes on with a new one after a pause.
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use holdfast_api::documents::{KeptHistory, KeptResolution};
 use holdfast_history::{
     Frame, Frames, RESOLUTIONS, Resolution, Rollup, Sample, Segment, Series, Span, surplus,
 };
+use holdfast_model::VolumeId;
 
 use super::measure;
 
@@ -48,6 +50,11 @@ pub(crate) struct Archive {
     /// Before this moment none of a resolution is written, by its place.
     paused_until: [u64; RESOLUTIONS.len()],
     rollup: Rollup,
+    /// When what the first frame of a file tells began to be measured, by place and beginning of the file: a node that starts within
+    /// a step has measured none of what was before.
+    measured: BTreeMap<(usize, u64), u64>,
+    /// When a volume was first seen, as far as frames tell.
+    first_seen: BTreeMap<VolumeId, u64>,
     /// When the last frame of the finest began.
     now: Option<u64>,
     /// It was told that something cannot be written.
@@ -64,6 +71,8 @@ impl Archive {
             open: [const { None }; RESOLUTIONS.len()],
             paused_until: [0; RESOLUTIONS.len()],
             rollup: Rollup::default(),
+            measured: BTreeMap::new(),
+            first_seen: BTreeMap::new(),
             now: None,
             told: false,
         };
@@ -78,6 +87,7 @@ impl Archive {
     pub(crate) fn take(&mut self, frame: Frame) {
         let now = frame.from;
         let before = self.now.replace(now);
+        note_first(&mut self.first_seen, &frame);
         for (place, frame) in self.rollup.take(frame) {
             self.write(place, &frame);
         }
@@ -91,18 +101,31 @@ impl Archive {
     pub(crate) fn of(&self, series: &Series, span: Span) -> BTreeMap<u64, Step> {
         let mut steps = BTreeMap::new();
         let place = span.place();
+        let Some(first) = self.first_of(series) else {
+            return steps;
+        };
         let of_it = self.segments.iter().filter(|it| it.place == place);
         for segment in of_it.filter(|it| it.until > span.from && it.from < span.until) {
             // One that cannot be read is a gap.
             let bytes = fs::read(self.path(segment)).unwrap_or_default();
             for frame in Frames::new(&bytes).map_while(Result::ok) {
-                add(&mut steps, series, span, &frame);
+                add(&mut steps, series, span, &frame, first);
             }
         }
         for frame in self.rollup.under_way(place) {
-            add(&mut steps, series, span, frame);
+            add(&mut steps, series, span, frame, first);
         }
         steps
+    }
+
+    /// From when on something is told of a series: from the beginning of all but volumes; nothing of a volume that was never seen.
+    fn first_of(&self, series: &Series) -> Option<u64> {
+        match series {
+            Series::Volume(volume) | Series::Initiator(volume, _) => {
+                self.first_seen.get(volume).copied()
+            }
+            Series::Node | Series::Device(_) | Series::Tier(_) => Some(0),
+        }
     }
 
     /// How much is in the files, and how far back they reach.
@@ -114,8 +137,9 @@ impl Archive {
                 step_seconds: resolution.seconds,
                 kept_seconds: resolution.kept,
                 oldest_ms: written
-                    .map(|it| it.from)
+                    .map(|it| self.measured.get(&(place, it.from)).unwrap_or(&it.from))
                     .min()
+                    .copied()
                     .map(|from| from.saturating_mul(1000)),
             }
         };
@@ -136,6 +160,7 @@ impl Archive {
     fn find(&mut self) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
         let mut failed = None;
+        let mut firsts = [const { BTreeMap::new() }; RESOLUTIONS.len()];
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
             let Some((place, from)) = named(&path) else {
@@ -143,18 +168,24 @@ impl Archive {
             };
             match fs::read(&path) {
                 Ok(bytes) => {
-                    let frames = Frames::new(&bytes).map_while(Result::ok);
-                    let ends = frames.map(|it| it.from.saturating_add(u64::from(it.seconds)));
+                    let mut until = from;
+                    for frame in Frames::new(&bytes).map_while(Result::ok) {
+                        until = until.max(end_of(&frame));
+                        note_first(&mut firsts[place], &frame);
+                        let key = (place, from);
+                        self.measured.entry(key).or_insert(measured_from(&frame));
+                    }
                     self.segments.push(Segment {
                         place,
                         from,
-                        until: ends.max().unwrap_or(from),
+                        until,
                         bytes: bytes.len() as u64,
                     });
                 }
                 Err(error) => failed = Some(error),
             }
         }
+        self.first_seen = first_of_all(&firsts);
         failed.map_or(Ok(()), Err)
     }
 
@@ -197,7 +228,6 @@ impl Archive {
 
     fn try_write(&mut self, place: usize, frame: &Frame) -> io::Result<()> {
         let kept = RESOLUTIONS[place].kept;
-        let until = frame.from.saturating_add(u64::from(frame.seconds));
         let bytes_max = self.bytes_max / RESOLUTIONS.len() as u64 / SEGMENTS;
         let newest = self.segments.iter().rposition(|it| it.place == place);
         let fits = |segment: &Segment| {
@@ -216,7 +246,9 @@ impl Archive {
             .expect("it has just been looked at");
         file.write_all(&bytes)?;
         self.segments[at].bytes += bytes.len() as u64;
-        self.segments[at].until = until;
+        self.segments[at].until = end_of(frame);
+        let key = (place, self.segments[at].from);
+        self.measured.entry(key).or_insert(measured_from(frame));
         Ok(())
     }
 
@@ -241,6 +273,7 @@ impl Archive {
     fn clear_away(&mut self, now: u64) {
         for segment in surplus(&self.segments, now, self.bytes_max) {
             self.segments.retain(|it| *it != segment);
+            self.measured.remove(&(segment.place, segment.from));
             if let Err(error) = fs::remove_file(self.path(&segment)) {
                 self.tell(&error);
             }
@@ -257,8 +290,52 @@ impl Archive {
     }
 }
 
-/// Adds what a frame says to the step in which it is.
-fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Frame) {
+fn end_of(frame: &Frame) -> u64 {
+    frame.from.saturating_add(u64::from(frame.seconds))
+}
+
+/// When what a frame tells began to be measured, if the node has measured since then until its end.
+fn measured_from(frame: &Frame) -> u64 {
+    let own = frame.samples.get(&Series::Node);
+    let seconds = own.map_or(0, |own| own.count(measure::SECONDS));
+    let seconds = Some(seconds).filter(|it| *it > 0);
+    let begun = seconds.map(|it| end_of(frame).saturating_sub(it));
+    begun.unwrap_or_default().max(frame.from)
+}
+
+/// Takes note of the volumes that a frame tells of.
+fn note_first(first_seen: &mut BTreeMap<VolumeId, u64>, frame: &Frame) {
+    for series in frame.samples.keys() {
+        if let Series::Volume(volume) = series {
+            let first = first_seen.entry(*volume).or_insert(frame.from);
+            *first = frame.from.min(*first);
+        }
+    }
+}
+
+/// When volumes were first seen, by what the frames of all resolutions say: one of a longer step says that it was within that step, and
+/// a finer one, as long as there is one, when.
+fn first_of_all(firsts: &[BTreeMap<VolumeId, u64>; RESOLUTIONS.len()]) -> BTreeMap<VolumeId, u64> {
+    let mut first_seen = BTreeMap::new();
+    for (place, finer) in firsts.iter().enumerate().rev() {
+        let coarser = RESOLUTIONS
+            .get(place + 1)
+            .map_or(0, |it| u64::from(it.seconds));
+        for (volume, at) in finer {
+            let first = first_seen.entry(*volume).or_insert(*at);
+            if *at < first.saturating_add(coarser) {
+                *first = *at;
+            }
+        }
+    }
+    first_seen
+}
+
+/// Adds what a frame says to the step in which it is, unless all of it is before the series was there.
+fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Frame, first: u64) {
+    if end_of(frame) <= first {
+        return;
+    }
     let Some(at) = span.step_of(frame.from) else {
         return;
     };
@@ -444,6 +521,65 @@ mod tests {
         }
         let first = told(&archive, 70, 1)[0].0;
         assert_eq!(first, PAUSE, "it is tried again after a pause");
+    }
+
+    /// The volume is there from the 700th second on, and idle until the 900th.
+    #[test]
+    fn of_a_volume_nothing_is_told_from_before_it_was_there() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let volume = Series::Volume(VolumeId(7));
+        let mut archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        let mark = |frame: &mut Frame, measure| {
+            let mut sample = Sample::default();
+            sample.add(measure, Value::Count(1));
+            frame.add(volume.clone(), &sample);
+        };
+        for at in 0..1000 {
+            let mut frame = second(START + at);
+            match at {
+                700 => mark(&mut frame, measure::SEEN),
+                900.. => mark(&mut frame, BYTES),
+                _ => {}
+            }
+            archive.take(frame);
+        }
+        for start in 0..2 {
+            let told = |series: &Series, until, step| {
+                let span = Span {
+                    from: START,
+                    until: START + until,
+                    step,
+                };
+                let steps = archive.of(series, span).into_iter();
+                let steps = steps.map(|(at, step)| (at - START, step.seconds));
+                steps.collect::<Vec<_>>()
+            };
+            let seconds: Vec<_> = (700..1000).map(|at| (at, 1)).collect();
+            assert_eq!(told(&volume, 1000, 1), seconds, "start {start}");
+            assert_eq!(told(&volume, 1000, 10)[0], (700, 10), "start {start}");
+            assert_eq!(told(&volume, 1000, 300), [(600, 300), (900, 100)]);
+            let host = Series::Initiator(VolumeId(7), "iqn.2026-11.host".to_owned());
+            assert_eq!(told(&host, 1000, 1)[0], (700, 1));
+            assert_eq!(told(&Series::Volume(VolumeId(8)), 1000, 1), []);
+            archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        }
+    }
+
+    /// The node starts 100 s before the end of an hour, and what is from before that is nobody's.
+    #[test]
+    fn how_far_a_resolution_reaches_back_is_since_when_there_was_something_to_measure() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        let begun = START + 3500;
+        for at in begun..begun + 500 {
+            archive.take(second(at));
+        }
+        for start in 0..2 {
+            let oldest = archive.kept().resolutions.into_iter();
+            let oldest: Vec<_> = oldest.map(|it| it.oldest_ms).collect();
+            assert_eq!(oldest, [Some(begun * 1000); 4], "start {start}");
+            archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        }
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! Invariant: counts are differences of what only grows, so that nothing is counted twice or lost between two looks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_disk::DeviceUse;
 use holdfast_engine::{DeviceStatus, NodeStatus, Use};
 use holdfast_history::{Done, Frame, Measure, Sample, Series, Value};
-use holdfast_model::{DiskId, PAGE_SIZE, Tier};
+use holdfast_model::{DiskId, PAGE_SIZE, Tier, VolumeId};
 
 use crate::metrics::Traffic;
 
@@ -42,6 +42,8 @@ pub(super) const SYNCED_BYTES: Measure = Measure(11);
 pub(super) const USED_BYTES: Measure = Measure(12);
 /// Bytes that there is room for.
 pub(super) const BYTES: Measure = Measure(13);
+/// That a volume was there: once, in the first second in which it is seen after a start.
+pub(super) const SEEN: Measure = Measure(14);
 
 /// What only grows, as it was when it was last looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +65,9 @@ pub(crate) struct Measuring {
     levels: Frame,
     /// The numbers and the tiers of the devices, by the numbers of their disks.
     devices: BTreeMap<DiskId, (u16, Tier)>,
+    /// The volumes, and those of which a frame says so.
+    volumes: BTreeSet<VolumeId>,
+    seen: BTreeSet<VolumeId>,
 }
 
 impl Measuring {
@@ -102,6 +107,7 @@ impl Measuring {
         }
         self.levels.add(Series::Node, &own);
         self.devices = status.devices.iter().filter_map(device).collect();
+        self.volumes = status.volumes.iter().map(|it| it.volume).collect();
         let mut tiers = BTreeMap::<u8, (u64, u64)>::new();
         for device in status.devices.iter().filter(|it| it.absent.is_none()) {
             let (used, all) = (device.pages_used * page, device.pages * page);
@@ -164,6 +170,12 @@ impl Measuring {
         let seconds = seconds.filter(|it| (1..=SECONDS_MAX).contains(it));
         own.add(SECONDS, Value::Count(seconds.unwrap_or(1)));
         frame.add(Series::Node, &own);
+        let mut there = Sample::default();
+        there.add(SEEN, Value::Count(1));
+        for volume in self.volumes.difference(&self.seen) {
+            frame.add(Series::Volume(*volume), &there);
+        }
+        self.seen.clone_from(&self.volumes);
         frame.from = before;
         frame.seconds = 1;
         Some(frame)
@@ -182,11 +194,18 @@ pub(super) const fn number(tier: Tier) -> u8 {
 pub(super) fn tell(traffic: &Traffic, frame: &Frame) {
     for (series, sample) in &frame.samples {
         match series {
+            // That it is there is nothing that was done.
+            Series::Volume(_) if sample.count(SEEN) > 0 && is_idle(sample) => {}
             Series::Volume(volume) => traffic.volume(*volume, &undone(sample)),
             Series::Device(device) => traffic.device(*device, &undone(sample)),
             Series::Node | Series::Initiator(..) | Series::Tier(_) => {}
         }
     }
+}
+
+fn is_idle(sample: &Sample) -> bool {
+    let kinds = [READS, WRITES, OTHERS];
+    kinds.iter().all(|it| sample.latencies(*it).is_none())
 }
 
 /// What [`done`] has said: reads, writes, others.
@@ -227,11 +246,9 @@ fn device(status: &DeviceStatus) -> Option<(DiskId, (u16, Tier))> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use holdfast_engine::{DeviceState, JournalMark, VolumeStatus};
     use holdfast_history::Latencies;
-    use holdfast_model::VolumeId;
-
-    use super::*;
 
     fn at(millis: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(1_795_000_000_000 + millis)
@@ -327,6 +344,41 @@ mod tests {
         let frame = measuring.take(at(3000), nothing).expect("it is over");
         let sessions = frame.samples[&Series::Node].get(SESSIONS);
         assert_eq!(sessions, Some(&Value::level(3)), "nobody has looked again");
+    }
+
+    #[test]
+    fn that_a_volume_is_there_is_told_once_and_is_nothing_that_was_done() {
+        let mut measuring = Measuring::default();
+        let status = NodeStatus {
+            open: true,
+            volumes: vec![VolumeStatus {
+                volume: VolumeId(7),
+                served: true,
+                sessions: 0,
+                path: None,
+            }],
+            ..NodeStatus::default()
+        };
+        measuring.note(&status);
+        assert_eq!(measuring.take(at(0), nothing), None);
+        let frame = measuring.take(at(1000), nothing).expect("it is over");
+        let sample = &frame.samples[&Series::Volume(VolumeId(7))];
+        assert_eq!(sample.count(SEEN), 1);
+        assert!(is_idle(sample));
+        measuring.note(&status);
+        let frame = measuring.take(at(2000), || reads(1)).expect("it is over");
+        let sample = &frame.samples[&Series::Volume(VolumeId(7))];
+        assert_eq!((sample.count(SEEN), is_idle(sample)), (0, false));
+        // Another one is another one, also of the same number.
+        measuring.note(&NodeStatus {
+            open: true,
+            ..NodeStatus::default()
+        });
+        let frame = measuring.take(at(3000), nothing).expect("it is over");
+        assert_eq!(frame.samples.len(), 1);
+        measuring.note(&status);
+        let frame = measuring.take(at(4000), nothing).expect("it is over");
+        assert_eq!(count(&frame, &Series::Volume(VolumeId(7)), SEEN), 1);
     }
 
     /// Its number in the store, not that of the disk at this start.
