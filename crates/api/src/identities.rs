@@ -36,6 +36,15 @@ pub struct LoggedIn {
     pub secret: String,
 }
 
+/// A user that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserMade {
+    /// As it is.
+    pub user: User,
+    /// It was made now, and not by the same request before.
+    pub is_new: bool,
+}
+
 /// A browser that is sent to a provider of identities.
 #[derive(Clone)]
 pub struct SentAway {
@@ -170,7 +179,7 @@ pub trait Identities: Send + Sync + 'static {
 
     /// Makes a user. With a key its repetition is answered with the user as it is then;
     /// [`ProblemKind::KeyReused`](crate::ProblemKind::KeyReused) if it is another one, by its password too.
-    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, User>;
+    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, UserMade>;
 
     /// Changes a user, in the same step in which the condition is seen to hold, or not at all, with
     /// [`ProblemKind::PreconditionFailed`](crate::ProblemKind::PreconditionFailed).

@@ -31,7 +31,7 @@ pub use client::{ApiClient, ClientError};
 pub use idempotency::{IdempotencyKey, Keyed};
 pub use identities::{
     Answer, BroughtBack, Door, Identities, LoggedIn, LoginAnswer, LoginFault, LoginRefused,
-    SentAway, Shown,
+    SentAway, Shown, UserMade,
 };
 pub use peer::Peer;
 pub use precondition::{Conditional, EntityTag, Precondition};

@@ -83,7 +83,8 @@ async fn a_login_holds_at_every_node_until_it_is_ended() {
     let made = here
         .create_user(user("ada", Role::Administrator))
         .await
-        .unwrap();
+        .unwrap()
+        .user;
     assert_eq!(
         (&*made.name, made.role, made.sessions),
         ("ada", Role::Administrator, 0)
@@ -735,7 +736,9 @@ async fn a_user_that_was_made_for_a_key_is_made_once() {
         .unwrap();
     let wanted = || keyed(user("ada", Role::Viewer), "k");
     let made = here.create_user(wanted()).await.unwrap();
-    assert_eq!(there.create_user(wanted()).await.unwrap(), made);
+    assert!(made.is_new);
+    let again = there.create_user(wanted()).await.unwrap();
+    assert_eq!((again.user, again.is_new), (made.user, false));
     let reused = async |other: Keyed<UserCreate>| {
         let refused = there.create_user(other).await.unwrap_err();
         assert_eq!(refused.kind, ProblemKind::KeyReused, "{refused}");
@@ -755,7 +758,7 @@ async fn a_user_that_was_made_for_a_key_is_made_once() {
     };
     here.change_user("ada", role.into()).await.unwrap();
     let found = there.create_user(wanted()).await.unwrap();
-    assert_eq!(found.role, Role::Operator);
+    assert_eq!(found.user.role, Role::Operator);
     // Who was removed, or is another one of that name, is not what the key has made.
     here.remove_user("ada", Precondition::default())
         .await
@@ -860,9 +863,9 @@ async fn a_user_is_changed_by_one_of_those_who_have_seen_the_same() {
     let store = open(&folder.path().join("store"));
     let here = accounts(&store, folder.path(), "n1").await;
     let ada = here.create_user(user("ada", Role::Administrator));
-    let ada = ada.await.unwrap().etag;
+    let ada = ada.await.unwrap().user.etag;
     let made = here.create_user(user("bob", Role::Viewer)).await.unwrap();
-    let made = made.etag.unwrap();
+    let made = made.user.etag.unwrap();
     let role = |role, tag: &EntityTag| Conditional {
         request: UserChange {
             role: Some(role),

@@ -138,8 +138,13 @@ pub enum Who {
     External(ExternalUser, String),
     /// A program with a token: its id, and what it is called.
     Token(String, Label),
-    /// A node of this cluster, or who holds its key, by its certificate.
+    /// A node of this cluster, or [what runs a demo](Who::DEMO), or who holds its key, by its certificate.
     Node(u16),
+}
+
+impl Who {
+    /// The number in the certificate of what runs a demo: no node has it.
+    pub const DEMO: u16 = 0;
 }
 
 impl fmt::Display for Who {
@@ -148,6 +153,7 @@ impl fmt::Display for Who {
             Self::User(name, _) => write!(formatter, "user {name}"),
             Self::External(user, _) => write!(formatter, "user {user} ({})", user.subject()),
             Self::Token(id, label) => write!(formatter, "token {label} ({id})"),
+            Self::Node(Self::DEMO) => formatter.write_str("demo"),
             Self::Node(node) => write!(formatter, "node {node}"),
         }
     }
@@ -209,6 +215,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_runs_a_demo_is_no_node() {
+        let name = |node| alloc::string::ToString::to_string(&Who::Node(node));
+        assert_eq!((&*name(Who::DEMO), &*name(7)), ("demo", "node 7"));
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub struct Token {
     /// For what part of the interface.
     #[schema(value_type = ScopeName)]
     pub scope: Scope,
-    /// Who made it.
+    /// Who made it, as in the log of what was done: `user ada`, or `demo` for what runs a demo.
     pub created_by: String,
     /// When: milliseconds since 1970 (UTC).
     pub created_ms: u64,
@@ -317,7 +317,8 @@ pub struct AuditEntry {
     /// Which of the node's it is: it tells those of one moment apart, and counts up. 0 of a node of an earlier version.
     #[serde(default, skip_serializing_if = "is_none")]
     pub number: u64,
-    /// Who asked, such as `user ada`, `token backup (0123456789abcdef)` or `node 2`.
+    /// Who asked, such as `user ada`, `token backup (0123456789abcdef)`, or by its certificate `node 2`, or `demo` for what
+    /// runs a demo.
     pub who: String,
     /// From which address.
     pub from: String,
@@ -330,7 +331,7 @@ pub struct AuditEntry {
     /// The code of the problem, if it was answered with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What it was about, where the path does not say and it was done: what was made, such as `volume db`, `user ada` or
+    /// What it was about, where the path does not say and it was done: what was made, or was there already so that nothing was changed, such as `volume db`, `user ada` or
     /// `token backup (0123456789abcdef)`, or what became of a device; and which values were set, as in `disabled=true, role=viewer`, of
     /// secrets only that they were. No node of an earlier version says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

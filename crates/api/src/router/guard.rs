@@ -307,6 +307,11 @@ impl About {
         Extension(Self(shown_text(what)))
     }
 
+    /// Of a creation of what was there already: it has changed nothing, whatever its status says.
+    pub(super) fn nothing_new(what: &str) -> Extension<Self> {
+        Self::new(&format!("{what} (was there already: nothing was changed)"))
+    }
+
     /// Of a change that is made: what it has set, but for secrets.
     pub(super) fn set(request: &impl Serialize) -> Option<Extension<Self>> {
         let values = values(request);

@@ -24,7 +24,7 @@ use crate::documents::{
     UserList,
 };
 use crate::idempotency::OfRequest;
-use crate::identities::{Door, Identities};
+use crate::identities::{Door, Identities, UserMade};
 use crate::{Keyed, Peer, Precondition, Problem, ProblemKind};
 
 /// What the cookie of a session begins with. By that browsers keep it to this very host, and to HTTPS (RFC 6265bis, 4.1.3.2).
@@ -218,9 +218,15 @@ pub(super) async fn create_user(
     request: Result<Json<UserCreate>, JsonRejection>,
 ) -> Result<(StatusCode, Extension<About>, Json<User>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let made = known(&door)?.create_user(Keyed { request, key }).await?;
-    let about = About::new(&format!("user {}: role={}", made.name, made.role));
-    Ok((StatusCode::CREATED, about, Json(made)))
+    let asked = Keyed { request, key };
+    let UserMade { user, is_new } = known(&door)?.create_user(asked).await?;
+    let User { name, role, .. } = &user;
+    let about = if is_new {
+        About::new(&format!("user {name}: role={role}"))
+    } else {
+        About::nothing_new(&format!("user {name}"))
+    };
+    Ok((StatusCode::CREATED, about, Json(user)))
 }
 
 /// Change a user's role or password, or keep somebody from logging in

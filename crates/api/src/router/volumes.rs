@@ -59,10 +59,9 @@ pub(super) async fn create_volume<A: Api>(
             bytes,
             policy,
             ..
-        } if is_new => format!("volume {name}: bytes={bytes}, policy={policy}"),
-        Volume { name, .. } => format!("volume {name}"),
+        } if is_new => About::new(&format!("volume {name}: bytes={bytes}, policy={policy}")),
+        Volume { name, .. } => About::nothing_new(&format!("volume {name}")),
     };
-    let about = About::new(&about);
     Ok((status, about, Tagged(volume)))
 }
 

@@ -9,7 +9,7 @@ use holdfast_api::documents::{
 };
 use holdfast_api::{
     Answer, BroughtBack, Door, IdempotencyKey, Identities, LoggedIn, LoginAnswer, LoginFault,
-    LoginRefused, Peer, SentAway, Shown,
+    LoginRefused, Peer, SentAway, Shown, UserMade,
 };
 use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
 use holdfast_model::ClusterId;
@@ -176,9 +176,15 @@ impl Identities for Known {
         Box::pin(async { Ok(vec![user()]) })
     }
 
-    fn create_user(&self, wanted: Keyed<UserCreate>) -> Answer<'_, User> {
+    fn create_user(&self, wanted: Keyed<UserCreate>) -> Answer<'_, UserMade> {
+        let is_new = wanted.key.is_none();
         self.heard(&wanted.key);
-        Box::pin(async { Ok(user()) })
+        Box::pin(async move {
+            Ok(UserMade {
+                user: user(),
+                is_new,
+            })
+        })
     }
 
     fn change_user<'a>(&'a self, _: &'a str, change: Conditional<UserChange>) -> Answer<'a, User> {
@@ -576,7 +582,11 @@ async fn what_was_made_is_put_down_by_its_name_and_no_secret_of_it() {
             Some("volume demo: bytes=4096, policy=mirror2"),
         ),
         // There was one like it: nothing was set.
-        ("POST /api/v1/volumes", volume, Some("volume db")),
+        (
+            "POST /api/v1/volumes",
+            volume,
+            Some("volume db (was there already: nothing was changed)"),
+        ),
         ("POST /api/v1/users", user, Some("user bob: role=viewer")),
         (
             "POST /api/v1/tokens",
@@ -601,6 +611,12 @@ async fn what_was_made_is_put_down_by_its_name_and_no_secret_of_it() {
         assert_eq!(last.status, status, "{answer}");
         assert_eq!(last.about.as_deref(), about, "{what}: {answer}");
     }
+    // The repetition of a request has changed nothing.
+    let again = format!("{all}Idempotency-Key: k\r\n");
+    ask(&url, "POST /api/v1/users", &again, user).await;
+    let last = known.noted.lock().unwrap().last().unwrap().about.clone();
+    let nothing = "user bob (was there already: nothing was changed)";
+    assert_eq!(last.as_deref(), Some(nothing));
     let noted = serde_json::to_string(&*known.noted.lock().unwrap()).unwrap();
     for secret in ["hft_x", "correct horse", "hunter2"] {
         assert!(!noted.contains(secret), "{noted}");

@@ -8,7 +8,7 @@ use holdfast_api::documents::{
 };
 use holdfast_api::{
     Answer, BroughtBack, Conditional, EntityTag, Identities, Keyed, LoggedIn, LoginAnswer,
-    Precondition, Problem, ProblemKind, SentAway, Shown,
+    Precondition, Problem, ProblemKind, SentAway, Shown, UserMade,
 };
 use holdfast_identity::{
     AccountError, Caller, Proof, ProofKind, SESSION_LIFETIME, Scope, SessionsRecord, TokenRecord,
@@ -172,7 +172,7 @@ impl Identities for Accounts {
         })
     }
 
-    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, User> {
+    fn create_user(&self, request: Keyed<UserCreate>) -> Answer<'_, UserMade> {
         Box::pin(self.make_user(request))
     }
 

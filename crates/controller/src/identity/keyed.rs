@@ -5,8 +5,8 @@
 //! - neither a password nor a token is kept for a repetition: whether a password is the same is asked of its hash, and a token
 //!   is not told twice.
 
-use holdfast_api::documents::{Token, TokenCreate, TokenCreated, User, UserCreate};
-use holdfast_api::{IdempotencyKey, Keyed, Problem, ProblemKind};
+use holdfast_api::documents::{Token, TokenCreate, TokenCreated, UserCreate};
+use holdfast_api::{IdempotencyKey, Keyed, Problem, ProblemKind, UserMade};
 use holdfast_identity::{Caller, CreationOf, Label, PasswordHash, ProofKind, UserName, UserRecord};
 use holdfast_model::record::Secret;
 use holdfast_stdx::Duration;
@@ -73,7 +73,7 @@ impl Accounts {
         .await
     }
 
-    pub(super) async fn make_user(&self, wanted: Keyed<UserCreate>) -> Result<User, Problem> {
+    pub(super) async fn make_user(&self, wanted: Keyed<UserCreate>) -> Result<UserMade, Problem> {
         let Keyed { request, key } = wanted;
         let UserCreate {
             name,
@@ -100,13 +100,17 @@ impl Accounts {
             Ok((made, record.name.to_string(), record.created_ms))
         };
         match self.make(wish.as_ref(), now, make).await? {
-            Outcome::New(user) => Ok(user),
+            Outcome::New(user) => Ok(UserMade { user, is_new: true }),
             Outcome::Before(before) => self.made_before(&before, password).await,
         }
     }
 
     /// The user that was made for a key, as it is now.
-    async fn made_before(&self, before: &CreationOf, password: Secret) -> Result<User, Problem> {
+    async fn made_before(
+        &self,
+        before: &CreationOf,
+        password: Secret,
+    ) -> Result<UserMade, Problem> {
         let known = self.known_now().await?;
         let made = known.accounts.user(&before.made);
         let Some(record) = made.filter(|user| user.created_ms == before.at_ms) else {
@@ -127,7 +131,10 @@ impl Accounts {
                 ));
             }
         }
-        Ok(user(record, &known.sessions))
+        Ok(UserMade {
+            user: user(record, &known.sessions),
+            is_new: false,
+        })
     }
 
     pub(super) async fn make_token(

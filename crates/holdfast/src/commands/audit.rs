@@ -6,6 +6,8 @@ use holdfast_api::documents::{
     AUDIT_MAX, AuditEntry, AuditList, AuditQuery, Identity, IdentityKind,
 };
 
+use holdfast_identity::Who;
+
 use super::client;
 use super::pieces::{self, milliseconds_ago};
 use super::stalls::utc;
@@ -91,6 +93,10 @@ fn told(who: &Identity) -> String {
     let kind = match kind {
         IdentityKind::User => "user ",
         IdentityKind::Token => "token ",
+        // Who shows the certificate of what runs a demo.
+        IdentityKind::Node if *name == Who::DEMO.to_string() => {
+            return format!("demo: {role} for {scope}\n");
+        }
         IdentityKind::Node => "node ",
         IdentityKind::Anybody => {
             return "anybody: security is off, and everybody may everything\n".to_owned();

@@ -12,6 +12,7 @@ use holdfast_api::{Identities, ProblemKind, Shown};
 use holdfast_controller::Accounts;
 use holdfast_identity::{Caller, Role, Scope};
 use holdfast_model::record::Secret;
+use holdfast_tls::DEMO;
 
 use super::layout::Layout;
 use super::patience::Patience;
@@ -59,7 +60,7 @@ pub(crate) async fn admit(
             return Ok(token.to_owned());
         }
     }
-    let maker = Caller::node(0);
+    let maker = Caller::node(DEMO.0);
     let making = patience.wait("to make a token", async || {
         let request = TokenCreate {
             name: "demo.json".to_owned(),
