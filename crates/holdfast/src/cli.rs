@@ -320,9 +320,11 @@ pub(crate) enum NodeSubcommand {
         /// The node's name
         name: String,
     },
-    /// Show what a node writes into its log, or have it write more, or less, for a time
+    /// Show at which level a node writes into its log, or have it write more, or less, for a time
     ///
-    /// It falls back to what is configured (`log.level`) by itself, and when it starts. The log is `node.log` in the node's directory.
+    /// It falls back to what is configured (`log.level`) by itself, and when it starts. What is written is not shown here: the log is
+    /// `node.log` in the node's directory on its machine, /var/lib/holdfast unless its file says otherwise, and of a demo's n1 `n1` in the
+    /// demo's directory. `holdfast support-bundle --nodes NAME` fetches the end of it.
     Log(LogArguments),
 }
 

@@ -1,4 +1,4 @@
-//! `holdfast node log`: what a node writes into its log, and more of it for a time.
+//! `holdfast node log`: at which level a node writes into its log, and another one for a time. It reads no log.
 
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{
@@ -95,7 +95,11 @@ pub(super) async fn run(
     } else {
         client.node_log(&name).await?
     };
-    output.result(&levels, || text(&name, &levels))
+    output.result(&levels, || text(&name, &levels))?;
+    output.talk(
+        "note: its log is node.log in its directory, on its machine; `holdfast support-bundle` fetches the end of it",
+    );
+    Ok(())
 }
 
 fn text(name: &str, levels: &LogLevels) -> String {

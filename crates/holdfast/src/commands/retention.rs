@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use holdfast_api::documents::{KeptHistory, KeptLog, NodeRetention, Retention, RetentionChange};
+use holdfast_model::record::{RETENTION_MIB_MAX, RETENTION_MIB_MIN};
 use holdfast_tls::DEMO;
 
 use super::client;
@@ -34,12 +35,20 @@ pub(crate) struct RetentionArguments {
     events: Option<u32>,
 }
 
-/// Whole MiB.
+/// Whole MiB, as many as may be kept.
 fn mib(text: &str) -> Result<u32, String> {
     let bytes = byte_size(text)?;
-    let mib = bytes.is_multiple_of(MIB).then_some(bytes / MIB);
-    let mib = mib.and_then(|mib| u32::try_from(mib).ok());
-    mib.ok_or_else(|| "it is whole MiB, for example 64MiB".to_owned())
+    if !bytes.is_multiple_of(MIB) {
+        return Err("it is whole MiB, for example 64MiB".to_owned());
+    }
+    let mib = u32::try_from(bytes / MIB).ok();
+    let mib = mib.filter(|mib| (RETENTION_MIB_MIN..=RETENTION_MIB_MAX).contains(mib));
+    mib.ok_or_else(|| {
+        format!(
+            "it is {RETENTION_MIB_MIN}MiB to {RETENTION_MIB_MAX}MiB; what is to be kept for longer is copied elsewhere: audit.log and \
+             events.log in the nodes' directories"
+        )
+    })
 }
 
 pub(crate) async fn run(
@@ -55,7 +64,9 @@ pub(crate) async fn run(
                 audit_mib: set.audit,
                 events_mib: set.events,
             };
-            client.change_retention(change).await?
+            let retention = client.change_retention(change).await?;
+            // What each has as its bound is that of before until it has asked.
+            return output.result(&retention, || set_text(&retention));
         }
     };
     output.result(&retention, || text(&retention, now_ms()))?;
@@ -71,22 +82,32 @@ fn now_ms() -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
+/// What is set.
+fn bounds(retention: &Retention) -> String {
+    let of_log = |mib: u32| bytes(u64::from(mib) * MIB);
+    format!(
+        "each node keeps {} of the audit log and {} of events at most",
+        of_log(retention.audit_mib),
+        of_log(retention.events_mib)
+    )
+}
+
+fn set_text(retention: &Retention) -> String {
+    let bounds = bounds(retention);
+    format!("{bounds}, within some seconds: `holdfast retention show`\n")
+}
+
 fn text(retention: &Retention, now_ms: u64) -> String {
-    let Retention {
-        audit_mib,
-        events_mib,
-        nodes,
-        silent: _,
-        etag: _,
-    } = retention;
-    let of_log = |mib: &u32| bytes(u64::from(*mib) * MIB);
     let mut text = format!(
-        "each node keeps {} of the audit log and {} of events at most: `holdfast retention set`\n\
+        "{}: `holdfast retention set`\n\
          of the performance history as much as its file says: {HISTORY_BOUND}\n\n",
-        of_log(audit_mib),
-        of_log(events_mib)
+        bounds(retention)
     );
-    let rows: Vec<_> = nodes.iter().flat_map(|node| rows(node, now_ms)).collect();
+    let rows: Vec<_> = retention
+        .nodes
+        .iter()
+        .flat_map(|node| rows(node, now_ms))
+        .collect();
     text.push_str(&table(
         ["NODE", "KEPT", "SIZE", "AT MOST", "REACHES BACK"],
         &rows,
@@ -170,9 +191,13 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_mebibytes() {
-        assert_eq!((mib("64MiB"), mib("1GiB")), (Ok(64), Ok(1024)));
+        assert_eq!((mib("2MiB"), mib("128MiB")), (Ok(2), Ok(128)));
         for bad in ["64", "1500KiB", "x", "9999999TiB"] {
             assert!(mib(bad).is_err(), "{bad}");
+        }
+        for bad in ["1MiB", "129MiB", "1GiB", "4096TiB"] {
+            let refused = mib(bad).unwrap_err();
+            assert!(refused.starts_with("it is 2MiB to 128MiB"), "{refused}");
         }
     }
 
@@ -241,6 +266,15 @@ mod tests {
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
+        let set = set_text(&Retention {
+            audit_mib: 64,
+            events_mib: 16,
+            ..Retention::default()
+        });
+        assert_eq!(
+            set,
+            "each node keeps 64 MiB of the audit log and 16 MiB of events at most, within some seconds: `holdfast retention show`\n"
+        );
         let of_demo: Vec<_> = shown.lines().filter(|it| it.starts_with("demo")).collect();
         assert_eq!(of_demo, ["demo  audit           3 MiB    64 MiB   8 min"]);
     }
