@@ -8,6 +8,7 @@ mod attention;
 mod bad_blocks;
 pub mod clock;
 pub mod config;
+mod departures;
 mod detached;
 mod devices;
 pub mod directory;

@@ -28,6 +28,7 @@ use crate::alarm::Alarm;
 use crate::attention::{AWAKE_MAX, Attention};
 use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
+use crate::departures::Departures;
 use crate::detached::{self, OpenedDevice};
 use crate::devices::{Orders, Wanted};
 use crate::disbelief::Disbelief;
@@ -66,6 +67,7 @@ pub(crate) struct Reactor {
     pub(crate) report_due: Instant,
     pub(crate) room: RoomWatch,
     pub(crate) bad_blocks: BadBlocks,
+    pub(crate) departures: Departures,
     pub(crate) disbelief: Disbelief,
     pub(crate) detached: detached::Watch,
     pub(crate) stalls: StallSender,
@@ -125,6 +127,7 @@ impl Reactor {
                 self.bad_blocks
                     .rest(Instant::now().into_std())
                     .for_each(tell);
+                self.departures.rest().for_each(tell);
                 // The others are told; then, where that was no clean stop, whoever watches over the node starts it
                 // again: without the device if it can do without.
                 self.network.close().await;
@@ -180,6 +183,8 @@ impl Reactor {
         self.bad_blocks
             .due(Instant::now().into_std())
             .for_each(tell);
+        let left = self.departures.due(Instant::now().into_std());
+        left.into_iter().for_each(tell);
         let line = self
             .disbelief
             .line(Instant::now().into_std(), status.astray);
@@ -341,7 +346,10 @@ impl Reactor {
                     return Err(self.names.store_error(failure));
                 }
                 Command::Notice(notice) => {
-                    note(&mut self.disbelief, &mut self.bad_blocks, notice);
+                    let now = Instant::now().into_std();
+                    if let Some(notice) = self.departures.take(now, notice) {
+                        note(&mut self.disbelief, &mut self.bad_blocks, notice);
+                    }
                 }
                 Command::Stalled(stall) => {
                     if stall.initiator.is_none() {

@@ -24,6 +24,7 @@ use crate::alarm::Alarm;
 use crate::attention::Attention;
 use crate::bad_blocks::BadBlocks;
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
+use crate::departures::Departures;
 use crate::detached;
 use crate::devices::{self, DeviceDesk};
 use crate::directory::{ClaimError, Directory};
@@ -194,6 +195,7 @@ async fn serve<A: Api>(
         reporter,
         room: RoomWatch::default(),
         bad_blocks: BadBlocks::new(),
+        departures: Departures::default(),
         disbelief: Disbelief::new(),
         detached,
         stalls: services.stalls,
