@@ -33,6 +33,7 @@ mod device_findings;
 mod drain;
 mod explain;
 mod holders;
+mod lacking;
 pub(crate) mod last;
 mod metadata;
 mod node_findings;
@@ -79,7 +80,8 @@ fn status_and_alerts(inventory: &Inventory, reports: &Reports) -> (Status, Alert
     for volume in &assessed {
         let of_volume = volume.health();
         health = health.max(of_volume);
-        alerts.add_of_state(volume_alert(volume.volume, &volume.healths));
+        let alert = volume_alert(volume.volume, &volume.healths);
+        alerts.add_of_state(alert.map(|alert| lacking::explained(inventory, volume, alert)));
         alerts.add(crowded::alerts(volume));
         volumes.total += 1;
         match of_volume {
@@ -216,7 +218,13 @@ fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
     let worst = worst_of(slices);
     let (severity, what) = match worst {
         Health::Healthy => return None,
-        Health::Degraded => (Severity::Warning, ["lacks a good copy", "lack a good copy"]),
+        Health::Degraded => {
+            let what = [
+                "has fewer good copies than its policy says",
+                "have fewer good copies than the policy says",
+            ];
+            (Severity::Warning, what)
+        }
         Health::Unavailable => (Severity::Error, ["is not served", "are not served"]),
     };
     let count = slices.iter().filter(|health| **health == worst).count();

@@ -214,7 +214,7 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         said(&cluster),
         [
             "warning: node n2: down: it does not answer",
-            "warning: volume demo: 2 of 2 slices lack a good copy"
+            "warning: volume demo: 2 of 2 slices have fewer good copies than the policy says (that on n2 is not good); nothing is lost, and hosts are served"
         ]
     );
     assert_eq!(nodes(&lost, &reports).nodes[1].state, NodeState::Down);
@@ -232,6 +232,28 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         volume(&unnoticed, &spoiled, record(&unnoticed)).health,
         Health::Degraded,
         "a copy has blocks that are bad"
+    );
+    let of_volume = |reports: &Reports| {
+        let said = said(&status(&unnoticed, reports)).into_iter();
+        let mut said = said.filter(|it| it.contains("volume demo: "));
+        said.find(|it| it.contains("good copies")).unwrap()
+    };
+    let one = "warning: volume demo: 1 of 2 slices has fewer good copies than its policy says";
+    let harmless = "(that on n2 is not good); nothing is lost, and hosts are served";
+    assert_eq!(of_volume(&spoiled), format!("{one} {harmless}"));
+    // Where no other copy mends them, nothing is said to be well.
+    let bad_slice = |is_primary| {
+        let mut bad = local_slice(0, 5, is_primary, 1);
+        bad.bad_blocks = 1;
+        bad
+    };
+    let good = |is_primary| local_slice(1, 5, is_primary, 1);
+    let first = local(1, vec![bad_slice(true), good(true)]);
+    let second = local(2, vec![bad_slice(false), good(false)]);
+    let worse = Reports::of([first, second, local(3, Vec::new())]);
+    assert_eq!(
+        of_volume(&worse),
+        format!("{one} (those on n1, n2 are not good)")
     );
     let half = Reports::of([local(1, vec![local_slice(0, 5, true, 1)])]);
     let document = volume(&unnoticed, &half, record(&unnoticed));
