@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - a volume has one round under way at most;
-//! - a round ends with what all slices found in it, those among them that the volume got meanwhile.
+//! - a round ends with what all slices found in it, those among them that the volume got meanwhile;
+//! - a round that is due of a volume in which nothing is has ended when it begins: nobody does, or is told, anything.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use holdfast_model::record::{ScrubFindings, ScrubRecord, ScrubResult, VolumeReco
 
 use crate::plan::PlanError;
 use crate::writing::{as_found, put, still_at};
-use crate::{Inventory, STEPS_MAX, Versioned, VolumeName};
+use crate::{Inventory, STEPS_MAX, Sight, Versioned, VolumeName};
 
 /// How far the round is that a volume has under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct ScrubProgress {
 
 /// Ends the rounds that are done, and begins those that are due. `now_seconds` counts from 1970 (UTC).
 #[must_use]
-pub fn scrub_rounds(inventory: &Inventory, now_seconds: u64) -> Vec<Transaction> {
+pub fn scrub_rounds(inventory: &Inventory, sight: &Sight, now_seconds: u64) -> Vec<Transaction> {
     let interval = inventory.settings.record.scrub_interval_seconds;
     let steps = inventory.volumes.values().filter_map(|volume| {
         let found = inventory.scrubs.get(&volume.record.volume);
@@ -55,11 +56,11 @@ pub fn scrub_rounds(inventory: &Inventory, now_seconds: u64) -> Vec<Transaction>
                 let age = last.map(|last| now_seconds.saturating_sub(last.began_seconds));
                 let is_due = interval != 0 && age.is_none_or(|age| age >= interval);
                 is_due.then(|| {
-                    record_scrub(
-                        inventory,
-                        volume,
-                        &next(volume.record.volume, last, now_seconds),
-                    )
+                    let mut begun = next(volume.record.volume, last, now_seconds);
+                    if is_empty(inventory, sight, &volume.record) {
+                        begun.last = Some(ended_at_once(&begun));
+                    }
+                    record_scrub(inventory, volume, &begun)
                 })
             }
         }
@@ -110,6 +111,21 @@ pub fn scrub_progress(
         }
     }
     progress
+}
+
+/// Whether it is heard of each slice that nothing is in it.
+fn is_empty(inventory: &Inventory, sight: &Sight, volume: &VolumeRecord) -> bool {
+    let mut slices = inventory.slices_of(volume);
+    slices.all(|slice| sight.used.get(&slice.slice) == Some(&0))
+}
+
+fn ended_at_once(begun: &ScrubRecord) -> ScrubResult {
+    ScrubResult {
+        round: begun.round,
+        began_seconds: begun.began_seconds,
+        ended_seconds: begun.began_seconds,
+        findings: ScrubFindings::default(),
+    }
 }
 
 fn next(volume: VolumeId, before: Option<&ScrubRecord>, now_seconds: u64) -> ScrubRecord {

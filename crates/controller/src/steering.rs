@@ -431,7 +431,7 @@ async fn pass(controller: &Controller, lead: &Lead, memory: &mut Memory) -> Resu
         None => steer(&inventory, &sight),
     };
     steps.extend(memory.clear_abandoned(Instant::now(), &inventory));
-    steps.extend(scrub_rounds(&inventory, unix_seconds()));
+    steps.extend(scrub_rounds(&inventory, &sight, unix_seconds()));
     let looked = &mut memory.sealed;
     steps.extend(controller.seal_anew((&inventory, &reports), looked).await);
     for mut step in steps {

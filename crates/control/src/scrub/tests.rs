@@ -20,7 +20,7 @@ fn lab(slices: u64) -> Lab {
 fn pass(lab: &mut Lab, now: u64) -> usize {
     let mut count = 0;
     loop {
-        let steps = scrub_rounds(&lab.inventory(), now);
+        let steps = scrub_rounds(&lab.inventory(), &Sight::default(), now);
         if steps.is_empty() {
             return count;
         }
@@ -143,7 +143,7 @@ fn slices_that_a_volume_gets_meanwhile_are_part_of_the_round() {
 #[test]
 fn nothing_is_left_of_a_volume_that_is_deleted_and_nothing_is_written_for_it() {
     let mut lab = lab(1);
-    let begin = scrub_rounds(&lab.inventory(), 1000);
+    let begin = scrub_rounds(&lab.inventory(), &Sight::default(), 1000);
     finish(&mut lab, 0, 1, 0);
     let name = "a".parse().expect("a good name");
     let plan = delete(&lab.inventory(), &name).expect("it is there");
@@ -153,4 +153,58 @@ fn nothing_is_left_of_a_volume_that_is_deleted_and_nothing_is_written_for_it() {
     assert!(!lab.transact(&begin[0]).succeeded, "it came too late");
     let inventory = lab.inventory();
     assert!(inventory.scrubs.is_empty() && inventory.scrubbed.is_empty());
+}
+
+/// A new volume has nothing that could be read, and what nobody has heard of may have.
+#[test]
+fn a_round_of_nothing_has_ended_when_it_begins() {
+    let mut lab = lab(2);
+    let slices = || {
+        (0..2).map(|index| SliceId {
+            volume: VOLUME,
+            index,
+        })
+    };
+    let step = |lab: &mut Lab, used: &[(SliceId, u64)], now| {
+        let sight = Sight {
+            used: used.iter().copied().collect(),
+            ..Sight::default()
+        };
+        let steps = scrub_rounds(&lab.inventory(), &sight, now);
+        assert_eq!(steps.len(), 1);
+        assert!(lab.transact(&steps[0]).succeeded);
+        record(lab)
+    };
+    let empty: Vec<_> = slices().map(|slice| (slice, 0)).collect();
+    let first = step(&mut lab, &empty, 1000);
+    assert!(!first.is_under_way());
+    let last = first.last.expect("it has ended");
+    assert_eq!((last.round, last.ended_seconds), (1, 1000));
+    assert_eq!(last.findings, ScrubFindings::default());
+    // The next one is due as after any other.
+    let sight = Sight::default();
+    assert_eq!(scrub_rounds(&lab.inventory(), &sight, 999 + WEEK), []);
+    let filled = [empty[0], (empty[1].0, 4096)];
+    let second = step(&mut lab, &filled, 1000 + WEEK);
+    assert!(second.is_under_way());
+    assert_eq!(second.last, Some(last));
+}
+
+#[test]
+fn a_slice_of_which_nothing_is_heard_is_not_taken_for_empty() {
+    let mut lab = lab(2);
+    let sight = Sight {
+        used: [(
+            SliceId {
+                volume: VOLUME,
+                index: 0,
+            },
+            0,
+        )]
+        .into(),
+        ..Sight::default()
+    };
+    let steps = scrub_rounds(&lab.inventory(), &sight, 1000);
+    assert!(lab.transact(&steps[0]).succeeded);
+    assert!(record(&mut lab).is_under_way());
 }

@@ -99,7 +99,7 @@ pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
         ));
     }
     match &scrub.last {
-        // A new volume is scrubbed as soon as it is there.
+        // Of a new volume that is known as soon as it is there.
         Some(last) if last.findings == ScrubFindings::default() => {
             text.push_str("scrubbed  nothing yet: there was nothing to read\n");
         }

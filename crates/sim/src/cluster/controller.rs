@@ -256,7 +256,7 @@ impl Cluster {
             None => steer(inventory, &sight),
         };
         if self.has_rounds() {
-            steps.extend(scrub_rounds(inventory, self.unix_seconds(from)));
+            steps.extend(scrub_rounds(inventory, &sight, self.unix_seconds(from)));
         }
         let mut delay = Duration::ZERO;
         if self.controller.prng.chance(1, LATE_ONE_IN) {
