@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - there is no secret in it: nodes leave theirs out, and everything is looked through once more here;
-//! - it is bounded: what does not fit any more is left out, logs last;
+//! - it is bounded: where not everything has room, what is needed least is left out ([`Need`]), of whichever node it is;
 //! - what could not be had is said in `missing.txt`, and keeps nothing else out.
 
 use std::collections::BTreeMap;
@@ -212,7 +212,7 @@ async fn of_demo(client: &ApiClient, bundle: &mut Bundle) {
     }
 }
 
-/// Nodes' own parts. They come last: logs are what is large.
+/// Nodes' own parts. They come last: logs are what is large, and each takes its time.
 async fn logs(client: &ApiClient, asked: &[String], bundle: &mut Bundle) -> Result<(), Failure> {
     let mut is_any = false;
     for name in asked {
@@ -263,10 +263,27 @@ fn plain(name: &str) -> String {
     plain
 }
 
+/// How much a file is needed: what is needed most first. Ten nodes with full logs have no room for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    /// What is small, and tells how things are.
+    Document,
+    /// A node's own log.
+    Log,
+    /// What was done through a node, which no other node has.
+    Done,
+    /// What happened, of which several nodes have a copy.
+    Happened,
+    /// The logs of before, in the same order.
+    LogBefore,
+    DoneBefore,
+    HappenedBefore,
+}
+
 /// What was gathered.
 #[derive(Default)]
 struct Bundle {
-    files: BTreeMap<String, Vec<u8>>,
+    files: BTreeMap<String, (Need, Vec<u8>)>,
     bytes: usize,
     missing: Vec<String>,
 }
@@ -286,23 +303,46 @@ impl Bundle {
         let mut value = serde_json::to_value(document).expect("documents are valid JSON");
         redaction::document(&mut value);
         let text = serde_json::to_string_pretty(&value).expect("a value is valid JSON");
-        self.add(name, text.into_bytes());
+        self.add(Need::Document, name, text.into_bytes());
     }
 
-    fn text(&mut self, name: &str, text: &str) {
-        self.add(name, redaction::text(text).into_bytes());
+    fn text(&mut self, need: Need, name: &str, text: &str) {
+        self.add(need, name, redaction::text(text).into_bytes());
     }
 
-    fn add(&mut self, name: &str, content: Vec<u8>) {
-        if self.bytes + content.len() > BYTES_MAX {
-            self.missing.push(format!(
-                "{name}: it has {}, and the bundle is full",
-                bytes(content.len() as u64)
-            ));
+    /// Takes a file if there is room for it, or would be without what is needed less.
+    fn add(&mut self, need: Need, name: &str, content: Vec<u8>) {
+        let less = self.files.values().filter(|(other, _)| *other > need);
+        let less: usize = less.map(|(_, content)| content.len()).sum();
+        if self.bytes - less + content.len() > BYTES_MAX {
+            self.has_no_room(name, content.len());
             return;
         }
+        while self.bytes + content.len() > BYTES_MAX {
+            self.drop_least();
+        }
         self.bytes += content.len();
-        self.files.insert(name.to_owned(), content);
+        self.files.insert(name.to_owned(), (need, content));
+    }
+
+    /// Leaves out what is needed least of what is there.
+    fn drop_least(&mut self) {
+        let least = self
+            .files
+            .iter()
+            .max_by_key(|(name, (need, _))| (*need, *name));
+        let least = least.map(|(name, _)| name.clone());
+        let name = least.expect("something takes room");
+        let (_, content) = self.files.remove(&name).expect("it has just been found");
+        self.bytes -= content.len();
+        self.has_no_room(&name, content.len());
+    }
+
+    fn has_no_room(&mut self, name: &str, length: usize) {
+        self.missing.push(format!(
+            "{name}: it has {}, and the bundle is full: --nodes asks of fewer nodes",
+            bytes(length as u64)
+        ));
     }
 
     /// A node's part, as files.
@@ -340,18 +380,22 @@ impl Bundle {
             .iter()
             .map(|(path, text)| format!("== {path}\n{text}\n"));
         let facts: String = facts.collect();
-        for (name, text) in [
-            ("metrics.txt", metrics.as_str()),
-            ("system.txt", facts.as_str()),
-            ("node.log", log.as_str()),
-            ("node.log.old", log_before.as_str()),
-            ("events.log", events.as_str()),
-            ("events.log.old", events_before.as_str()),
-            ("audit.log", audit.as_str()),
-            ("audit.log.old", audit_before.as_str()),
+        for (need, name, text) in [
+            (Need::Document, "metrics.txt", metrics.as_str()),
+            (Need::Document, "system.txt", facts.as_str()),
+            (Need::Log, "node.log", log.as_str()),
+            (Need::Done, "audit.log", audit.as_str()),
+            (Need::Happened, "events.log", events.as_str()),
+            (Need::LogBefore, "node.log.old", log_before.as_str()),
+            (Need::DoneBefore, "audit.log.old", audit_before.as_str()),
+            (
+                Need::HappenedBefore,
+                "events.log.old",
+                events_before.as_str(),
+            ),
         ] {
             if !text.is_empty() {
-                self.text(&format!("{folder}/{name}"), text);
+                self.text(need, &format!("{folder}/{name}"), text);
             }
         }
         for what in missing {
@@ -378,10 +422,12 @@ impl Bundle {
         } else {
             self.missing.join("\n") + "\n"
         };
-        self.files
-            .insert("missing.txt".to_owned(), missing.into_bytes());
+        self.files.insert(
+            "missing.txt".to_owned(),
+            (Need::Document, missing.into_bytes()),
+        );
         let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
-        for (name, content) in &self.files {
+        for (name, (_, content)) in &self.files {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o600);
@@ -454,9 +500,9 @@ mod tests {
     #[test]
     fn it_is_bounded_and_says_what_is_left_out() {
         let mut bundle = Bundle::default();
-        bundle.text("first", &"x\n".repeat(BYTES_MAX / 4));
-        bundle.text("second", &"x\n".repeat(BYTES_MAX / 4 + 1));
-        bundle.text("third", "small\n");
+        bundle.text(Need::Log, "first", &"x\n".repeat(BYTES_MAX / 4));
+        bundle.text(Need::Log, "second", &"x\n".repeat(BYTES_MAX / 4 + 1));
+        bundle.text(Need::Log, "third", "small\n");
         assert!(bundle.bytes <= BYTES_MAX);
         assert!(
             bundle.missing[0].starts_with("second: it has 64"),
@@ -465,6 +511,42 @@ mod tests {
         );
         let kept: Vec<_> = bundle.files.keys().collect();
         assert_eq!(kept, ["first", "third"]);
+    }
+
+    /// The logs of the first nodes are there already when those of the last ones come.
+    #[test]
+    fn what_is_needed_least_makes_room_whichever_node_it_is_of() {
+        let eighth = || vec![b'x'; BYTES_MAX / 8];
+        let mut bundle = Bundle::default();
+        for node in 1..=4 {
+            bundle.add(Need::Log, &format!("n{node}/node.log"), eighth());
+            bundle.add(Need::LogBefore, &format!("n{node}/node.log.old"), eighth());
+        }
+        assert_eq!((bundle.bytes, bundle.missing.len()), (BYTES_MAX, 0));
+        bundle.add(Need::Log, "n5/node.log", eighth());
+        bundle.add(Need::HappenedBefore, "n5/events.log.old", eighth());
+        bundle.add(Need::Done, "n5/audit.log", eighth());
+        bundle.add(Need::Document, "small.json", vec![b'x'; 9]);
+        let kept: Vec<_> = bundle.files.keys().map(String::as_str).collect();
+        let logs = [1, 2, 3, 4, 5].map(|node| format!("n{node}/node.log"));
+        assert!(logs.iter().all(|it| kept.contains(&&**it)), "{kept:?}");
+        let others = ["n1/node.log.old", "n5/audit.log", "small.json"];
+        assert!(others.iter().all(|it| kept.contains(it)), "{kept:?}");
+        assert_eq!(kept.len(), 8, "{kept:?}");
+        let named = [
+            "n4/node.log.old",
+            "n5/events.log.old",
+            "n3/node.log.old",
+            "n2/node.log.old",
+        ];
+        for (missing, name) in bundle.missing.iter().zip(named) {
+            assert!(missing.starts_with(&format!("{name}: ")), "{missing}");
+        }
+        // What has no place at all makes none.
+        bundle.add(Need::Document, "huge", vec![b'x'; BYTES_MAX + 1]);
+        assert_eq!(bundle.files.len(), 8);
+        let length: usize = bundle.files.values().map(|(_, it)| it.len()).sum();
+        assert_eq!(length, bundle.bytes);
     }
 
     #[test]
