@@ -298,3 +298,51 @@ async fn a_log_that_cannot_be_read_is_named_and_hides_no_other_one() {
         process.stop().await;
     }
 }
+
+/// How everything was, as this version puts it down.
+async fn put_down(file: &Path) -> serde_json::Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = std::fs::read(file).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        if value["state"]["is_without_states"] == true {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{value}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A rolling upgrade is no reason to tell of each alert that is told in another way from now on that it is over.
+#[tokio::test]
+async fn what_an_earlier_version_kept_as_an_alert_is_not_told_as_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let folder = folder.path();
+    let only = Process::start(1, &store, folder).await;
+    only.told(EventKind::Steering, "node n1", 1).await;
+    let file = folder_of(1, folder).join("events.state");
+    let mut last = put_down(&file).await;
+    let mut address = only.stop().await;
+    let words = ("warning", "volume demo", "2 of 2 slices lack a good copy");
+    for (count, is_earlier) in [(0, true), (1, false)] {
+        let (severity, subject, detail) = words;
+        let alert =
+            serde_json::json!({ "severity": severity, "subject": subject, "detail": detail });
+        last["state"]["snapshot"]["alerts"] = serde_json::json!([[words, alert]]);
+        if is_earlier {
+            let state = last["state"].as_object_mut().unwrap();
+            assert!(state.remove("is_without_states").is_some());
+        }
+        std::fs::write(&file, last.to_string()).unwrap();
+        let again = Process::start_at(1, address, &store, folder).await;
+        // What it begins with it tells in one pass.
+        again.told(EventKind::Steering, "node n1", 2 + count).await;
+        let log = again.log().await;
+        let cleared = of(&log.events, EventKind::AlertCleared, "volume demo");
+        assert_eq!(cleared.len(), count, "{log:?}");
+        last = put_down(&file).await;
+        address = again.stop().await;
+    }
+}

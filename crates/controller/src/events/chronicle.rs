@@ -37,8 +37,19 @@ pub(super) struct Told {
     pub(super) snapshot: Snapshot,
     /// Nothing where they could not be seen yet.
     alarms: Option<AlarmsSeen>,
+    /// The alerts in it are those only that no state tells. Earlier versions kept the others among them, too.
+    #[serde(default)]
+    is_without_states: bool,
     /// Where the last event stands.
     pub(super) at: Option<EventPlace>,
+}
+
+impl Told {
+    /// Whether that has changed, and not what is kept: of an alert of an earlier version nobody knows whether it is over, or is told as a
+    /// state from now on.
+    fn is_comparable(&self, change: &Change) -> bool {
+        self.is_without_states || change.kind != EventKind::AlertCleared
+    }
 }
 
 /// What is known of what was told before.
@@ -108,7 +119,8 @@ impl Chronicle {
         };
         let mut changes: Vec<Change> = lacks(log.lost()).into_iter().collect();
         if let Some(told) = &found.told {
-            changes.extend(now.follow(&told.snapshot));
+            let followed = now.follow(&told.snapshot).into_iter();
+            changes.extend(followed.filter(|change| told.is_comparable(change)));
             if let (Some(before), Some(then)) = (&told.alarms, &alarms) {
                 changes.extend(alarm_changes(before, then));
             }
@@ -129,6 +141,7 @@ impl Chronicle {
         let told = Told {
             snapshot: now,
             alarms: alarms.or(alarms_before),
+            is_without_states: true,
             at: events.last().map(Event::place).or(at_before),
         };
         self.put_down(controller, log, events, &told);

@@ -5,6 +5,7 @@
 //!
 //! Invariants:
 //! - where nothing was told a copy costs one question in each pause, and a short answer;
+//! - one look at another node has one end, however slow that is;
 //! - so many pieces are fetched at a time at most; what was fetched stays, and the next look goes on from there;
 //! - how everything was is put down only when all events that led to it are here, and never in the place of what is newer: whoever
 //!   begins to steer may need that.
@@ -18,7 +19,7 @@ use holdfast_api::documents::{
 };
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::chronicle::STATE_PAUSE;
 use super::log::EventLog;
@@ -32,8 +33,8 @@ const PIECES_MAX: usize = 4;
 /// Pieces that are looked through for what is lacking at most: files full of the shortest events have no more, however much is to be
 /// kept.
 const GAP_MAX: usize = 1024;
-/// For how long an answer is waited for, and for how long pieces are begun: whoever steers may be away, and somebody has to notice.
-const TIME_MAX: Duration = Duration::from_secs(2);
+/// How long one look takes at most, all answers together: whoever steers may be away, and somebody has to notice.
+const TIME_MAX: Duration = Duration::from_secs(3);
 
 impl Controller {
     /// Keeps a copy of what whoever steers has put down, if that is this node's part.
@@ -67,7 +68,7 @@ fn is_keeper(nodes: &[NodeRecord], leader: NodeId, own: NodeId) -> bool {
     after.chain(before).take(COPIES).any(|node| *node == own)
 }
 
-/// Whoever has put something down, as far as a copy asks it. Nothing where no answer comes in time.
+/// Whoever has put something down, as far as a copy asks it. Nothing where there is no answer.
 trait Origin {
     fn events(&self, query: &EventQuery) -> impl Future<Output = Option<LocalEvents>> + Send;
 
@@ -76,23 +77,22 @@ trait Origin {
 
 impl Origin for ApiClient {
     async fn events(&self, query: &EventQuery) -> Option<LocalEvents> {
-        timeout(TIME_MAX, self.local_events(query)).await.ok()?.ok()
+        self.local_events(query).await.ok()
     }
 
     async fn state(&self) -> Option<LocalEventState> {
-        let state = timeout(TIME_MAX, self.local_event_state()).await;
-        state.ok()?.ok()
+        self.local_event_state().await.ok()
     }
 }
 
 /// Copies what is lacking, as far as one look goes. Nothing if the node does not answer, or another one does.
 async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<()> {
-    let begun = Instant::now();
+    let until = Instant::now() + TIME_MAX;
     let query = EventQuery {
         limit: 1,
         ..EventQuery::default()
     };
-    let first = origin.events(&query).await?;
+    let first = timeout_at(until, origin.events(&query)).await.ok()??;
     if first.node != leader.0 {
         return None;
     }
@@ -103,7 +103,7 @@ async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<()
     }
     let begun_before = log.walk().take().filter(|walk| walk.leader == leader);
     let mut walk = begun_before.unwrap_or_else(|| Walk::new(leader));
-    let gone = walk.go_on(log, origin, begun).await;
+    let gone = walk.go_on(log, origin, until).await;
     *log.walk() = Some(walk);
     gone
 }
@@ -127,10 +127,10 @@ impl Walk {
         }
     }
 
-    async fn go_on(&mut self, log: &EventLog, origin: &impl Origin, begun: Instant) -> Option<()> {
+    async fn go_on(&mut self, log: &EventLog, origin: &impl Origin, until: Instant) -> Option<()> {
         // How everything was comes first: what led to it is in the log by then, and so in the pieces that are fetched after it. The
         // other way round an event could be in it that is in no piece, and nobody would fetch that any more.
-        let state = origin.state().await?;
+        let state = timeout_at(until, origin.state()).await.ok()??;
         if state.node != self.leader.0 {
             return None;
         }
@@ -141,15 +141,13 @@ impl Walk {
                 after: self.gap.last().cloned(),
                 ..EventQuery::default()
             };
-            let piece = origin.events(&query).await?;
+            // What was fetched before stays, and the next look goes on from there.
+            let piece = timeout_at(until, origin.events(&query)).await.ok()??;
             if piece.node != self.leader.0 {
                 return None;
             }
             if self.take(log, &piece.events) {
                 log.note_state_of_other(&state);
-                break;
-            }
-            if begun.elapsed() >= TIME_MAX {
                 break;
             }
         }
@@ -306,6 +304,44 @@ mod tests {
             };
             query.after = Some(last.place());
             all.extend(piece);
+        }
+    }
+
+    /// Answers each question in its time, and always has more.
+    struct Slow(Duration);
+
+    impl Origin for Slow {
+        async fn events(&self, query: &EventQuery) -> Option<LocalEvents> {
+            tokio::time::sleep(self.0).await;
+            Some(LocalEvents {
+                node: LEADER.0,
+                events: events((1..=u64::from(query.limit)).rev()),
+                mark: event(1).place().to_string(),
+                ..LocalEvents::default()
+            })
+        }
+
+        async fn state(&self) -> Option<LocalEventState> {
+            tokio::time::sleep(self.0).await;
+            Some(LocalEventState {
+                node: LEADER.0,
+                ..LocalEventState::default()
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_ends_in_time_however_slow_the_answers_are() {
+        for millis in [100, 800, 1400, 1900, 2900, 60_000] {
+            let folder = tempfile::tempdir().unwrap();
+            let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+            let begun = Instant::now();
+            copy(&log, &Slow(Duration::from_millis(millis)), LEADER).await;
+            assert!(
+                begun.elapsed() <= TIME_MAX,
+                "{millis}: {:?}",
+                begun.elapsed()
+            );
         }
     }
 

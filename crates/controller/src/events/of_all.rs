@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - what is in several logs is told once;
-//! - a node that does not answer is named, also the one that is asked, if its own log cannot be read.
+//! - a node that does not answer is named, also the one that is asked, if its own log cannot be read, or too many have it read.
 
 use std::collections::BTreeSet;
 
@@ -66,15 +66,7 @@ impl Controller {
         let mut told = ask_each(others, self.connector.as_ref(), ask).await;
         let mut is_told_here = true;
         if self.event_log.is_some() {
-            match self.events_here(&query).await {
-                Ok(answer) => told.push(answer),
-                // That ends by itself, and what helps is not to look elsewhere.
-                Err(problem) if problem.kind == ProblemKind::Busy => return Err(problem),
-                Err(problem) => {
-                    tracing::error!("tell what happened without this node: {problem}");
-                    is_told_here = false;
-                }
-            }
+            is_told_here = with_own(&mut told, self.events_here(&query).await)?;
         }
         let silent = silent(nodes.iter(), |node| {
             let is_here = Some(node) == here && is_told_here;
@@ -82,6 +74,32 @@ impl Controller {
         });
         Ok(merged(&told, &query, silent))
     }
+}
+
+/// Adds what this node's own log has to what others have told. Whether it has anything to add.
+///
+/// # Errors
+/// Too many have it read, and nobody else has told anything: that says more than an empty answer.
+fn with_own(
+    told: &mut Vec<LocalEvents>,
+    own: Result<LocalEvents, Problem>,
+) -> Result<bool, Problem> {
+    match own {
+        Ok(answer) => told.push(answer),
+        // That ends by itself: no word in the node's log.
+        Err(problem) if problem.kind == ProblemKind::Busy => {
+            return if told.is_empty() {
+                Err(problem)
+            } else {
+                Ok(false)
+            };
+        }
+        Err(problem) => {
+            tracing::error!("tell what happened without this node: {problem}");
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn merged(told: &[LocalEvents], query: &EventQuery, silent: Vec<String>) -> EventList {
@@ -142,6 +160,20 @@ mod tests {
         let list = merged(&told, &query(2, None), Vec::new());
         assert_eq!(times(&list), [9, 8]);
         assert!(list.next.is_some());
+    }
+
+    #[test]
+    fn a_log_that_too_many_have_read_takes_nothing_from_what_others_tell() {
+        let busy = || Err(Problem::new(ProblemKind::Busy, "not now"));
+        let mut told = vec![local(2, &[8, 7])];
+        assert_eq!(with_own(&mut told, busy()), Ok(false), "it is named");
+        assert_eq!(told, [local(2, &[8, 7])]);
+        assert_eq!(with_own(&mut told, Ok(local(1, &[9]))), Ok(true));
+        assert_eq!(told.len(), 2);
+        let refused = with_own(&mut Vec::new(), busy()).unwrap_err();
+        assert_eq!(refused.kind, ProblemKind::Busy, "there is nothing else");
+        let unreadable = || Err(Problem::new(ProblemKind::Internal, "not this one"));
+        assert_eq!(with_own(&mut Vec::new(), unreadable()), Ok(false));
     }
 
     #[test]
