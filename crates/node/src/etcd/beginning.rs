@@ -39,6 +39,8 @@ pub(super) enum Heard {
     Silent,
     /// It answers without TLS, and is not to be asked so. What it has is not known.
     WithoutTls,
+    /// It answers over TLS, which this one has not. What it has is not known.
+    OverTls,
     /// It has no data, and waits as well.
     Empty,
     /// The same, with another list of members, or for another cluster.
@@ -120,6 +122,10 @@ pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
     let plain = names(others, |heard| *heard == Heard::WithoutTls);
     if !plain.is_empty() {
         return Err(without_tls(own, &plain));
+    }
+    let secure = names(others, |heard| *heard == Heard::OverTls);
+    if !secure.is_empty() {
+        return Err(lacks_credentials(own, &secure));
     }
     let strange = names(others, |heard| match heard {
         Heard::OtherList => true,
@@ -351,6 +357,20 @@ fn without_tls(own: &Own, plain: &str) -> Wait {
         "etcd's member {} has no data, and what answers at {plain} has no TLS: whether there is an etcd, it is not asked. \
          Until all members have TLS, say `plain = true` in the section [etcd] of this machine's file (\"TLS between \
          members of etcd\" in docs/upgrade.md); where a cluster begins, all machines have credentials, or all say `off = true` in [security]",
+        own.name,
+    );
+    Wait {
+        text,
+        wants_operator: true,
+        has_etcd: false,
+    }
+}
+
+fn lacks_credentials(own: &Own, secure: &str) -> Wait {
+    let text = format!(
+        "etcd's member {} has no data, and what answers at {secure} has TLS, which this machine has not: whether there is an etcd, it \
+         cannot be asked. Give this machine credentials (\"The authority\" in docs/security.md), and take `off = true` in [security] out \
+         of its file; where a cluster is to begin without TLS, all machines say `off = true`",
         own.name,
     );
     Wait {
@@ -646,6 +666,24 @@ mod tests {
         // Who begins with the same members by other URLs begins another etcd.
         let wait = asked(&secure(), Heard::Empty, Heard::Leaderless(blank())).unwrap_err();
         assert!(wait.to_string().contains("another list"), "{wait}");
+    }
+
+    /// It may have data, and a machine that cannot ask it makes no other etcd beside it.
+    #[test]
+    fn one_that_answers_over_tls_is_not_silent_to_a_machine_without() {
+        for consented in [false, true] {
+            let own = Own { consented, ..own() };
+            for other in [Heard::Silent, Heard::Empty] {
+                let wait = asked(&own, Heard::OverTls, other).unwrap_err();
+                let text = wait.to_string();
+                assert!(wait.wants_operator && !wait.has_etcd, "{text}");
+                assert!(text.contains("at n1 has TLS, which"), "{text}");
+                assert!(
+                    text.contains("off = true") && !text.contains("touch"),
+                    "{text}"
+                );
+            }
+        }
     }
 
     #[test]

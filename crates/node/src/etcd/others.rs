@@ -29,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// What the line begins with that a waiting member answers.
 const GREETING: &str = "holdfast: etcd waits, without data: ";
+/// What a record of TLS begins with (RFC 5246, section 6.2.1): what is in it, and the first number of the version.
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const TLS: u8 = 3;
 /// After a connection could not be taken, which is for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -104,8 +108,11 @@ pub(super) struct Asked<'a> {
 /// Asks a member in every way. Tells whether it answered over TLS, too.
 pub(super) async fn ask(whom: Asked<'_>, way: &Way) -> (Heard, bool) {
     let Some(secure) = &way.secure else {
-        let heard = whom.ask(None).await;
-        return (heard.unwrap_or(Heard::Silent), false);
+        return match whom.ask(None).await {
+            Ok(heard) => (heard, false),
+            Err(_) if whom.speaks_tls().await => (Heard::OverTls, true),
+            Err(_) => (Heard::Silent, false),
+        };
     };
     match whom.ask(Some(secure)).await {
         Ok(heard) => (heard, true),
@@ -139,6 +146,35 @@ impl Asked<'_> {
             _ => Err(Mute::Silent),
         }
     }
+}
+
+impl Asked<'_> {
+    /// Whether it is there, over TLS: it runs, or waits as well.
+    async fn speaks_tls(&self) -> bool {
+        let (client, peer) = tokio::join!(speaks_tls(self.client), speaks_tls(self.peer));
+        client || peer
+    }
+}
+
+/// Whether what listens there speaks TLS. Nothing comes of it: whoever does refuses what this begins with.
+async fn speaks_tls(address: SocketAddr) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream.write_all(&hello()).await.ok()?;
+        let mut record = [0; 2];
+        stream.read_exact(&mut record).await.ok()?;
+        Some(matches!(record, [ALERT | HANDSHAKE, TLS]))
+    };
+    let answer = timeout(PATIENCE, asked).await.ok().flatten();
+    answer.unwrap_or(false)
+}
+
+/// A ClientHello of TLS 1.2 (RFC 5246, section 7.4.1.2) with two suites and no extension, in a record.
+fn hello() -> Vec<u8> {
+    let before = [HANDSHAKE, TLS, 1, 0, 47, 1, 0, 0, 43, TLS, 3];
+    let random = [0; 32];
+    let suites = [0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0];
+    [&before[..], &random, &suites].concat()
 }
 
 /// Whom a member that runs without TLS knows, by itself.
@@ -257,6 +293,11 @@ async fn talk<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
+    use holdfast_model::NodeId;
+    use holdfast_tls::{Authority, Credentials, Subject};
+
     use super::*;
 
     /// etcd 3.4 leaves a connection open after what it has answered there; newer ones do so at times.
@@ -285,6 +326,54 @@ mod tests {
             () = answers => unreachable!("it leaves the connection open"),
         };
         assert_eq!(members[0].name, "n1");
+    }
+
+    /// To a machine without TLS it says nothing, and is there all the same.
+    #[tokio::test]
+    async fn one_that_waits_over_tls_is_not_silent_to_a_machine_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, now) = (ClusterId(7), SystemTime::now());
+        let authority = Authority::found(folder.path(), cluster, now);
+        authority.unwrap();
+        let subject = Subject {
+            node: NodeId(1),
+            name: "n1".to_owned(),
+            hosts: Vec::new(),
+        };
+        let own = Credentials::of_node(folder.path(), cluster, &subject, now);
+        let (own, _) = own.unwrap();
+        let way = Way {
+            secure: None,
+            permits_plain: false,
+        };
+        // Nobody is there: the port is free again.
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let away = free.local_addr().unwrap();
+        drop(free);
+        let greeting = greeting(cluster, "n1=x");
+        for (acceptor, heard) in [
+            (Some(Acceptor::new(&own)), (Heard::OverTls, true)),
+            (None, (Heard::Empty, false)),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = listener.local_addr().unwrap();
+            let there = tokio::spawn(answer(listener, greeting.clone(), acceptor));
+            let whom = Asked {
+                client,
+                peer: away,
+                cluster,
+                greeting: &greeting,
+            };
+            assert_eq!(ask(whom, &way).await, heard);
+            there.abort();
+        }
+        let whom = Asked {
+            client: away,
+            peer: away,
+            cluster,
+            greeting: &greeting,
+        };
+        assert_eq!(ask(whom, &way).await, (Heard::Silent, false));
     }
 
     #[test]

@@ -167,8 +167,8 @@ impl Memory {
                 }
                 Heard::Empty | Heard::OtherList => *before = None,
                 // What it has, it was not asked: what it was heard to have, it has.
-                Heard::WithoutTls => {
-                    before.get_or_insert(Heard::WithoutTls);
+                Heard::WithoutTls | Heard::OverTls => {
+                    before.get_or_insert_with(|| other.heard.clone());
                 }
             }
             *since = Instant::now();
