@@ -914,3 +914,24 @@ async fn a_user_is_changed_by_one_of_those_who_have_seen_the_same() {
     let gone = here.remove_user("bob", seen).await.unwrap_err();
     assert_eq!(gone.kind, ProblemKind::NoSuchUser);
 }
+
+/// To hash takes a processor for long, and so it is done for a few at a time: who asks for what a key says already waits for none.
+#[tokio::test]
+async fn a_key_that_was_used_before_is_looked_up_before_anything_is_hashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = Arc::new(accounts(&store, folder.path(), "n1").await);
+    here.create_user(keyed(user("ada", Role::Administrator), "k"))
+        .await
+        .unwrap();
+    let mut asked = JoinSet::new();
+    for _ in 0..64 {
+        let here = Arc::clone(&here);
+        asked.spawn(async move {
+            let other = keyed(user("bob", Role::Viewer), "k");
+            here.create_user(other).await.unwrap_err().kind
+        });
+    }
+    let kinds = asked.join_all().await;
+    assert_eq!(kinds, [ProblemKind::KeyReused; 64]);
+}
