@@ -263,10 +263,18 @@ async fn of_volume(
 }
 
 async fn summary(client: &ApiClient, volume: &VolumeName) -> Result<VolumeSummary, Failure> {
-    let list = client.volumes().await?;
-    let mut volumes = list.volumes.into_iter();
+    chosen(client.volumes().await?.volumes, volume)
+}
+
+fn chosen(volumes: Vec<VolumeSummary>, volume: &VolumeName) -> Result<VolumeSummary, Failure> {
+    let mut volumes = volumes.into_iter();
     let found = volumes.find(|summary| summary.name == volume.as_str());
-    found.ok_or_else(|| Failure::new(format!("there is no volume {volume}")))
+    found.ok_or_else(|| {
+        Failure::new(format!("there is no volume {volume}")).hint(
+            "`holdfast volume list` names them, `holdfast volume create` makes one; a disk of another maker is named by --portal and \
+             --target",
+        )
+    })
 }
 
 fn chap(arguments: &CertifyArguments) -> Result<Option<ChapAccount>, Failure> {
@@ -289,4 +297,20 @@ fn seed() -> Result<u64, Failure> {
     let filled = getrandom::fill(&mut bytes);
     filled.map_err(|error| Failure::new(format!("draw a key: {error}")))?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_is_not_there_is_told_with_what_to_do() {
+        let name = "nothing".parse().unwrap();
+        let refused = chosen(Vec::new(), &name).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("there is no volume nothing"),
+            "{refused}"
+        );
+        assert!(refused.contains("`holdfast volume list`"), "{refused}");
+    }
 }

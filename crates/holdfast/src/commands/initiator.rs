@@ -123,8 +123,12 @@ fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
 
 /// What is in a file, without the line break that editors put at its end.
 pub(super) fn read_secret(file: &Path) -> Result<Secret, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::new(format!("read the secret in {}: {error}", file.display())))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(format!("read the secret in {}: {error}", file.display())).hint(
+            "it is a file with the secret in its only line, which this user may read: for example \
+             `(umask 077; openssl rand -hex 8 > FILE)`",
+        )
+    })?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     Ok(Secret(text.to_owned()))
@@ -149,6 +153,18 @@ fn text(initiators: &[Initiator]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_cannot_read_a_secret_is_told_what_the_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = read_secret(&folder.path().join("away"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("away") && refused.contains("hint: "),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn a_secret_is_not_dropped_by_leaving_it_out() {
