@@ -205,9 +205,9 @@ pub enum TlsRefusal {
     NoTls,
     /// It has said nothing of TLS: it does not speak it, or is no member that runs.
     #[error(
-        "it ends the connection before TLS is there, without a word: it does not speak TLS (is it an http:// endpoint? Where etcd.members \
-         names it, `plain = true` in the section [etcd] has it spoken to in the clear until all members have TLS, docs/upgrade.md), or \
-         it is about to end, or something else listens there"
+        "what answers does not speak TLS, or is about to end: it ends the connection without a word. Is it an http:// endpoint? Where \
+         etcd.members names it, `plain = true` in the section [etcd] has it spoken to in the clear until all members have TLS \
+         (docs/upgrade.md)"
     )]
     Ended,
     /// It does not speak TLS, and did before.
