@@ -35,10 +35,15 @@ class Stream extends EventTarget {
 
 let asked: URL[] = [];
 
+/** Titles of kinds are asked for beside the log. */
+const KINDS = { kinds: [{ kind: 'node-lost', title: 'A node is lost' }] };
+const isOfKinds = (url: URL) => url.pathname === '/api/v1/alarm-kinds';
+
 /** What the log answers, by what it is asked. */
 function answers(answer: (query: URLSearchParams) => EventList | null) {
   vi.stubGlobal('fetch', async (request: Request) => {
     const url = new URL(request.url);
+    if (isOfKinds(url)) return Response.json(KINDS);
     asked.push(url);
     const told = answer(url.searchParams);
     if (told) return Response.json(told);
@@ -106,6 +111,7 @@ test('an older piece that comes after the list was begun anew is not put under i
   });
   vi.stubGlobal('fetch', async (request: Request) => {
     const url = new URL(request.url);
+    if (isOfKinds(url)) return Response.json(KINDS);
     asked.push(url);
     const after = url.searchParams.get('after');
     if (after === 'after b') return Response.json(await older);
@@ -184,6 +190,24 @@ test('an event leads to what it is about, as long as that is there', async () =>
   expect(link.getAttribute('href')).toBe('/nodes/n2');
   expect(subjects()).toEqual(['device 1 of node n2', 'volume db', 'cluster']);
   expect(screen.getAllByRole('link').length).toBe(1);
+});
+
+test('an alarm that is over does not read like one that begins', async () => {
+  const alarm = { subject: 'node n1', detail: 'node-lost: it does not answer' };
+  answers(() => ({
+    events: [
+      event('b', 2, { ...alarm, kind: 'alarm-cleared', severity: 'info' }),
+      event('a', 1, { ...alarm, kind: 'alarm-raised', severity: 'error' }),
+    ],
+    silent: [],
+  }));
+  shown();
+  await screen.findByText('Alarm over');
+  const [over, raised] = screen.getAllByRole('listitem');
+  expect(over?.textContent).toMatch(/Alarm over.*A node is lost: it was/);
+  expect(over?.querySelector('svg')?.getAttribute('class')).toContain('tone-good');
+  expect(raised?.textContent).toMatch(/Alarm raised/);
+  expect(raised?.textContent).not.toMatch(/it was/);
 });
 
 test('why nothing is told is said, and when something may have been', async () => {

@@ -3,8 +3,9 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { memo, useEffect, useState } from 'react';
 import { again } from '../api/again';
 import { ask, client } from '../api/client';
-import { eventsQuery } from '../api/queries';
-import type { Event, EventList } from '../api/types';
+import { alarmKindsQuery, eventsQuery } from '../api/queries';
+import type { AlarmKind, Event, EventList } from '../api/types';
+import { EVENT_KINDS, eventText, eventTone, kindWords } from '../text/event-kinds';
 import {
   alone,
   hasRoom,
@@ -24,8 +25,7 @@ const LIVE_MAX = 500;
 /** After a refusal: too many listen, or nobody is known any more. */
 const AGAIN_MS = 5_000;
 
-const TONES = { error: 'bad', warning: 'warn', info: 'calm' } as const;
-type Severity = keyof typeof TONES;
+type Severity = Event['severity'];
 const RANKS: Severity[] = ['info', 'warning', 'error'];
 
 const SEVERITIES = [
@@ -33,6 +33,13 @@ const SEVERITIES = [
   { value: 'warning', label: 'Warnings and errors' },
   { value: 'error', label: 'Errors' },
 ];
+
+/** What says how the stream goes is not shown, and who steers is told by the log only. */
+const UNHEARD: Event['kind'][] = ['began', 'gap', 'steering', 'other'];
+/** Each kind is an event of its own in the stream: one that is not listened for is not heard. */
+const HEARD = (Object.keys(EVENT_KINDS) as Event['kind'][]).filter(
+  (kind) => !UNHEARD.includes(kind),
+);
 
 /** What changes at this moment, the newest first; and whether the node tells nothing now. */
 function useLive(): [Event[], boolean] {
@@ -56,7 +63,7 @@ function useLive(): [Event[], boolean] {
         setCut(true);
         if (source.readyState === EventSource.CLOSED) later = window.setTimeout(listen, AGAIN_MS);
       });
-      for (const kind of Object.keys(KINDS)) source.addEventListener(kind, take);
+      for (const kind of HEARD) source.addEventListener(kind, take);
       // What changed until it began, or was missed, is told by the log only.
       for (const kind of ['began', 'gap']) source.addEventListener(kind, reading.told);
     };
@@ -130,6 +137,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
   const asked = older !== null && older.after === known.next ? older : null;
   const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
   const events = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
+  const kinds = useQuery(alarmKindsQuery).data?.kinds;
   return (
     <>
       <Silent nodes={newest.silent} />
@@ -142,7 +150,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keyboard, too
         <ul className="events" aria-live="polite" aria-label="Events" tabIndex={0}>
           {events.map((event) => (
-            <Row key={event.id} event={event} />
+            <Row key={event.id} event={event} kinds={kinds} />
           ))}
         </ul>
       )}
@@ -168,11 +176,11 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
 }
 
 /** What has not changed is not drawn again: there may be thousands. */
-const Row = memo(function Row({ event }: { event: Event }) {
+const Row = memo(function Row({ event, kinds }: { event: Event; kinds?: AlarmKind[] }) {
   const before = event.not_before_ms;
   return (
     <li>
-      <Sign tone={TONES[event.severity]} />
+      <Sign tone={eventTone(event)} />
       <span className="unseen">{event.severity}</span>
       {before == null ? (
         <span className="dim">{moment(event.at_ms)}</span>
@@ -184,40 +192,13 @@ const Row = memo(function Row({ event }: { event: Event }) {
           {moment(event.at_ms)}, or before
         </Explained>
       )}
+      <span className={`event-kind tone-${eventTone(event)}`}>{kindWords(event.kind).word}</span>
       <strong>
         {event.kind === 'volume-deleted' ? event.subject : <About subject={event.subject} />}
       </strong>
       <span>
-        <Prose text={event.detail} />
+        <Prose text={eventText(event, kinds)} />
       </span>
     </li>
   );
 });
-
-/**
- * Each kind is an event of its own in the stream: one that is not listened for is not heard. What says how the stream goes is not
- * shown, and who steers is told by the log only.
- */
-const KINDS: Record<Exclude<Event['kind'], 'began' | 'gap' | 'steering' | 'other'>, true> = {
-  'cluster-health': true,
-  'volume-health': true,
-  'volume-created': true,
-  'volume-grown': true,
-  'volume-access': true,
-  'volume-deleted': true,
-  'node-lost': true,
-  'node-back': true,
-  'node-standing': true,
-  'device-lost': true,
-  'device-state': true,
-  'sync-began': true,
-  'sync-ended': true,
-  settings: true,
-  'alert-raised': true,
-  'alert-cleared': true,
-  'alarm-raised': true,
-  'alarm-acknowledged': true,
-  'alarm-cleared': true,
-  'alarm-told': true,
-  'alarm-untold': true,
-};
