@@ -5,7 +5,8 @@ import { Bar, Empty, Panel, Sign } from '../parts/basic';
 import { Left } from '../parts/left';
 import { bytes, bytesPerSecond, moment, percent, span } from '../text/units';
 
-type Findings = NonNullable<NonNullable<Volume['scrub']>['last']>['findings'];
+type Result = NonNullable<NonNullable<Volume['scrub']>['last']>;
+type Findings = Result['findings'];
 
 /** What was found when all of it was read, and how far it is being read now. */
 export function ScrubPanel({ volume }: { volume: Volume }) {
@@ -35,10 +36,14 @@ export function ScrubPanel({ volume }: { volume: Volume }) {
             {running.bytes_per_second ? ` at ${bytesPerSecond(running.bytes_per_second)}` : ''}
             <Left seconds={running.seconds_left} />.
           </p>
-          <FindingList findings={running.findings} />
+          {isNothing(running.findings) ? null : <FindingList findings={running.findings} />}
         </>
       ) : null}
-      {last ? (
+      {last && isNothing(last.findings) ? (
+        running ? null : (
+          <Unread last={last} />
+        )
+      ) : last ? (
         <>
           <h3>
             Round {last.round}, ended {moment(last.ended_seconds * 1000)}, took{' '}
@@ -50,6 +55,25 @@ export function ScrubPanel({ volume }: { volume: Volume }) {
         <Empty title="Not scrubbed yet" />
       )}
     </Panel>
+  );
+}
+
+/** Nothing was read, and nothing was left out: that says nothing about any block. */
+function isNothing(findings: Findings): boolean {
+  return Object.values(findings).every((count) => count === 0);
+}
+
+/** A volume is scrubbed as soon as it is there, when nothing has been written to it. */
+function Unread({ last }: { last: Result }) {
+  const when = moment(last.ended_seconds * 1000);
+  return last.round === 1 ? (
+    <Empty title="Not scrubbed yet">
+      Its first round was when it was made ({when}): there was nothing to read.
+    </Empty>
+  ) : (
+    <Empty title="There was nothing to read">
+      Round {last.round} ended at {when}, and found nothing written.
+    </Empty>
   );
 }
 

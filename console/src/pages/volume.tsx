@@ -120,6 +120,7 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
           <Tabs.Panel value="copies">
             <Panel title="Who holds what">
               <SliceMap slices={volume.slices} />
+              <Copied bytes_moved={volume.resync.bytes_moved} />
             </Panel>
           </Tabs.Panel>
           <Tabs.Panel value="access">
@@ -150,9 +151,9 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
   );
 }
 
-function Facts({ volume }: { volume: Volume }) {
+export function Facts({ volume }: { volume: Volume }) {
   const summary = useQuery(volumesQuery).data?.volumes.find((one) => one.name === volume.name);
-  const { work, bytes_moved } = volume.resync;
+  const { work } = volume.resync;
   const words = POLICIES[volume.policy];
   return (
     <div className="fact-line">
@@ -183,12 +184,19 @@ function Facts({ volume }: { volume: Volume }) {
           <Left seconds={work.seconds_left} />
         </Explained>
       ) : null}
-      {bytes_moved > 0 ? (
-        <Explained tip="Data that was sent to bring copies of it up to date, since it was made.">
-          {bytes(bytes_moved)} copied so far
-        </Explained>
-      ) : null}
     </div>
+  );
+}
+
+/** What syncs have cost. It only ever grows, so it is not told beside what is left of the one under way. */
+function Copied({ bytes_moved }: { bytes_moved: number }) {
+  if (bytes_moved === 0) return null;
+  return (
+    <p className="note note-below">
+      <Explained tip="Data that was sent to bring copies of it up to date, by all syncs and moves since it was made. Blocks of zeros cost nothing.">
+        {bytes(bytes_moved)} copied since it was made
+      </Explained>
+    </p>
   );
 }
 
