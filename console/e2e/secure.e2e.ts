@@ -156,11 +156,24 @@ test('within two seconds of its death a node is down in the console', async () =
   expect(took).toBeLessThan(TRUTH_MS);
   await page.getByText('What you may do').first().click();
   await shoot(page, 'killed-light');
+  for (const width of [1280, 1440, 1599]) {
+    await page.setViewportSize({ width, height: 800 });
+    const wide = await page
+      .locator('.figure-value')
+      .evaluateAll((all) =>
+        all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent),
+      );
+    expect(wide, `figures that run into the next one at ${width}`).toEqual([]);
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
 });
 
 test('what is written meanwhile is brought to the node when it is back, and the end of that is seen', async () => {
   await page.goto(`${api('n1')}/volumes/${VOLUME}/copies`);
-  await page.getByTitle(/: n3 lacks/).waitFor();
+  await page
+    .getByTitle(/: n3 (lacks|is away)/)
+    .first()
+    .waitFor();
   await page.getByText('Table', { exact: true }).click();
   const row = page.getByRole('row', { name: /^0/ });
   expect(await io('n1', `write -P 0x5a 0 ${WRITTEN_MIB}M`)).toContain(
@@ -297,10 +310,12 @@ test('an alarm is raised for a lost node, taken note of, and over when it is bac
     await shoot(page, `alarms-${scheme}`, true);
   }
   await page.emulateMedia({ colorScheme: 'light' });
-  await page.getByRole('list').getByText('node-lost: it has not answered').first().waitFor();
+  await page.getByRole('list').getByText('A node is lost: it has not answered').first().waitFor();
   cluster.start('n2');
   const over = page.getByRole('region', { name: 'Alarms that are over' });
   await over.getByRole('row', { name: /node n2/ }).waitFor({ timeout: 60_000 });
+  await page.getByRole('listitem').filter({ hasText: 'Alarm over' }).first().waitFor();
+  await shoot(page, 'alarms-over-light', true);
 });
 
 test('who logs out is out', async () => {

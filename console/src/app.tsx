@@ -29,7 +29,7 @@ import { Link, split, usePath } from './router';
 import { untold } from './text/attention';
 import { helpFor } from './text/help';
 import { returnToPlace } from './text/login';
-import { healthSentence } from './text/words';
+import { pulse } from './text/words';
 
 /** One comes to the overview first: what the others are made of is fetched after it. */
 const rest = () => import('./pages/rest');
@@ -187,13 +187,11 @@ function Pulse() {
   const { data } = useQuery(clusterQuery);
   const alarms = useQuery(raisedQuery).data?.alarms ?? [];
   if (!data) return <span />;
-  // The sign goes with the word, which is of volumes and nodes; alarms have a sign of their own.
-  const { tone } = healthSentence(data.status);
-  const { text } = healthSentence(data.status, untold(alarms, data.explanation).length);
+  const { tone, word, text } = pulse(data.status, untold(alarms, data.explanation).length);
   return (
-    <Link to="/" className="pulse" title={text} aria-label={`${data.status.health}: ${text}`}>
+    <Link to="/" className="pulse" title={text} aria-label={`${word}: ${text}`}>
       <Sign tone={tone} size={15} />
-      <span>{data.status.health}</span>
+      <span>{word}</span>
     </Link>
   );
 }

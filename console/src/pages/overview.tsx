@@ -14,9 +14,9 @@ import { untold } from '../text/attention';
 import { present } from '../text/series';
 import { bytes, bytesPerSecond, count, latency, percent, plural } from '../text/units';
 import {
+  attentionCount,
   COMMAND_SPAN,
   healthSentence,
-  isCalm,
   overProvisioning,
   TIER_TIPS,
   TIERS,
@@ -27,6 +27,8 @@ import {
 const HistoryCharts = later(async () => (await import('../parts/chart')).HistoryCharts);
 
 const CLUSTER = { of: 'cluster' } as const;
+/** So much that needs attention takes no more room than capacity and nodes do, side by side. */
+const LITTLE = 2;
 /** Of which the newest step is the present; the charts begin with the same. */
 const PRESENT_SECONDS = 300;
 
@@ -37,46 +39,47 @@ export function OverviewPage() {
   const raised = useQuery(raisedQuery);
   const alarms = raised.data?.alarms;
   const untoldOf = (explanation: Explanation) => untold(alarms ?? [], explanation).length;
-  const calm = (status: Status, explanation: Explanation) =>
-    isCalm(explanation, status, untoldOf(explanation));
   return (
     <Shown query={cluster} what="how the cluster is">
-      {({ status, explanation }) => (
-        <>
-          <Headline status={status} alarms={untoldOf(explanation)} />
-          <div className={`columns ${calm(status, explanation) ? 'columns-calm' : ''}`}>
-            <div className="columns-main">
-              <Panel title="Needs attention">
-                <Attention
-                  explanation={explanation}
-                  status={status}
-                  alarms={alarms}
-                  unknown={raised.error}
-                />
-              </Panel>
-              {calm(status, explanation) ? null : <UnderWay />}
+      {({ status, explanation }) => {
+        const little = attentionCount(explanation, status, untoldOf(explanation)) <= LITTLE;
+        return (
+          <>
+            <Headline status={status} alarms={untoldOf(explanation)} />
+            <div className={`columns ${little ? 'columns-calm' : ''}`}>
+              <div className="columns-main">
+                <Panel title="Needs attention">
+                  <Attention
+                    explanation={explanation}
+                    status={status}
+                    alarms={alarms}
+                    unknown={raised.error}
+                  />
+                </Panel>
+                {little ? null : <UnderWay />}
+              </div>
+              <div className="columns-side">
+                <Capacity status={status} />
+                <Panel title="Nodes">
+                  <Shown query={nodes} what="the nodes">
+                    {({ nodes }) => <NodeStrip nodes={nodes} />}
+                  </Shown>
+                </Panel>
+              </div>
             </div>
-            <div className="columns-side">
-              <Capacity status={status} />
-              <Panel title="Nodes">
-                <Shown query={nodes} what="the nodes">
-                  {({ nodes }) => <NodeStrip nodes={nodes} />}
-                </Shown>
-              </Panel>
-            </div>
-          </div>
-          {calm(status, explanation) ? <UnderWay /> : null}
-          <Suspense
-            fallback={
-              <Panel title="Load">
-                <Waiting what="the history" />
-              </Panel>
-            }
-          >
-            <HistoryCharts subject={CLUSTER} brief />
-          </Suspense>
-        </>
-      )}
+            {little ? <UnderWay /> : null}
+            <Suspense
+              fallback={
+                <Panel title="Load">
+                  <Waiting what="the history" />
+                </Panel>
+              }
+            >
+              <HistoryCharts subject={CLUSTER} brief />
+            </Suspense>
+          </>
+        );
+      }}
     </Shown>
   );
 }

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
 import type { Explanation, Node, Protection, Status } from '../api/types';
-import { healthSentence, isCalm, nodeState, policyObstacle, untilProtected } from './words';
+import {
+  attentionCount,
+  healthSentence,
+  nodeState,
+  policyObstacle,
+  pulse,
+  untilProtected,
+} from './words';
 
 const work = { replicas: 0, bytes: 0, bytes_per_second: 0, seconds_left: 0 };
 
@@ -66,6 +73,15 @@ test('that all is well is not said above alarms', () => {
   });
 });
 
+test('nothing is called healthy, in green, beside a sentence that is not', () => {
+  expect(pulse(status({}))).toMatchObject({ tone: 'good', word: 'healthy' });
+  expect(pulse(status({}), 1)).toMatchObject({ tone: 'warn', word: 'needs attention' });
+  expect(pulse(status({ health: 'degraded' }), 1)).toMatchObject({
+    tone: 'warn',
+    word: 'degraded',
+  });
+});
+
 test('a cluster that is not healthy is never said to be, whatever its volumes are', () => {
   const idle = status({ health: 'degraded', nodes: { total: 3, up: 2 } });
   expect(healthSentence(idle).tone).toBe('warn');
@@ -115,14 +131,14 @@ test('a node that is down is never shown as in maintenance', () => {
   );
 });
 
-test('it is calm where nobody has anything to tell', () => {
+test('what needs attention is counted, whoever tells of it', () => {
   const explanation = (change: Partial<Explanation>) =>
     ({ metadata: [], nodes: [], volumes: [], ...change }) as unknown as Explanation;
   const finding = { kind: 'down', what: 'it is down', waits_for: [], remedies: [] };
   const about = [{ node: 'n1', findings: [finding] }] as unknown as Explanation['nodes'];
   const alert = { severity: 'warning', subject: 'node n1', detail: 'it is slow' } as const;
-  expect(isCalm(explanation({}), status({}))).toBe(true);
-  expect(isCalm(explanation({ nodes: about }), status({}))).toBe(false);
-  expect(isCalm(explanation({}), status({ alerts: [alert] }))).toBe(false);
-  expect(isCalm(explanation({}), status({}), 1)).toBe(false);
+  expect(attentionCount(explanation({}), status({}))).toBe(0);
+  expect(attentionCount(explanation({ nodes: about }), status({}))).toBe(1);
+  expect(attentionCount(explanation({}), status({ alerts: [alert] }))).toBe(1);
+  expect(attentionCount(explanation({ nodes: about }), status({ alerts: [alert] }), 2)).toBe(4);
 });

@@ -195,6 +195,13 @@ export function healthSentence(status: Status, alarms = 0): { tone: Tone; text: 
   return { tone: tone === 'good' ? 'warn' : tone, text: `${text}; ${more} attention.` };
 }
 
+/** The same in a word or two, for the side of every page: its sign and its word are those of the sentence. */
+export function pulse(status: Status, alarms = 0): { tone: Tone; word: string; text: string } {
+  const sentence = healthSentence(status, alarms);
+  const isCalled = status.health !== 'healthy' || sentence.tone === 'good';
+  return { ...sentence, word: isCalled ? status.health : 'needs attention' };
+}
+
 function ofVolumesAndNodes(status: Status): { tone: Tone; text: string } {
   const { volumes, nodes } = status;
   const down = nodes.total - nodes.up;
@@ -222,11 +229,11 @@ function ofVolumesAndNodes(status: Status): { tone: Tone; text: string } {
   return { tone: 'good', text: `${all} served, with every copy in place` };
 }
 
-/** Whether there is nothing that needs attention: `alarms` are those that nothing else tells of. */
-export function isCalm(explanation: Explanation, status: Status, alarms = 0): boolean {
+/** How many things need attention: `alarms` are those that nothing else tells of. */
+export function attentionCount(explanation: Explanation, status: Status, alarms = 0): number {
   const { metadata, nodes, volumes } = explanation;
   const findings = [metadata ?? [], ...[...nodes, ...volumes].map((about) => about.findings)];
-  return alarms + status.alerts.length === 0 && findings.every((some) => some.length === 0);
+  return alarms + status.alerts.length + findings.flat().length;
 }
 
 /** How long until every volume has all its copies. */
