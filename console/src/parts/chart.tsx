@@ -9,19 +9,27 @@ import { historyQuery } from '../api/queries';
 import type { History } from '../api/types';
 import {
   columns,
+  doubles,
+  doublesRange,
   type Kind,
   kinds,
   PERCENTILES,
   type Percentile,
   SPANS,
   stepped,
-  tick,
+  TICK_SPACE,
+  TIME_STEPS,
+  ticks,
   type Whose,
 } from '../text/series';
 import { moment } from '../text/units';
 import { Empty, Explained, Failure, Panel, Waiting } from './basic';
 
 const HEIGHT = 150;
+/** Pixels left of it, for what its lines mean. */
+const AXIS = 62;
+/** Pixels right of what is drawn, into which a label may reach. */
+const RIGHT = 8;
 
 /** Charts that are drawn at once where there is more than them to look at. */
 const BRIEF = 3;
@@ -240,7 +248,7 @@ function options(
   return {
     width: element.clientWidth,
     height: HEIGHT,
-    padding: [8, 8, 0, 0],
+    padding: [8, RIGHT, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -250,22 +258,33 @@ function options(
     },
     scales: {
       x: { time: true, range: () => [until() - seconds, until()] },
-      y: { range: (_self, _low, high) => [0, Math.max((high ?? 0) * 1.08, kind.least ?? 1.08)] },
+      y: kind.doubles
+        ? { distr: 3, log: 2, range: (_self, low, high) => doublesRange(low, high) }
+        : { range: (_self, _low, high) => [0, Math.max((high ?? 0) * 1.08, kind.least ?? 1.08)] },
     },
     axes: [
       {
         ...axis,
         grid: { show: false },
         size: 24,
-        space: 70,
-        values: (_self, splits) => splits.map((at) => tick(at, seconds)),
+        space: TICK_SPACE,
+        incrs: TIME_STEPS,
+        values: (self, splits) =>
+          ticks(splits, seconds, self.width - AXIS, (at) => self.valToPos(at, 'x')),
       },
       {
         ...axis,
         grid: { stroke: colour('grid'), width: 1 },
-        size: 62,
+        size: AXIS,
         space: 34,
         ...(kind.steps ? { incrs: kind.steps } : {}),
+        ...(kind.doubles
+          ? {
+              splits: (_self: uPlot, _axis: number, low: number, high: number) =>
+                doubles(low, high),
+              filter: (_self: uPlot, splits: number[]) => splits,
+            }
+          : {}),
         values: (_self, splits) => splits.map((value) => (value === 0 ? '0' : kind.unit(value))),
       },
     ],

@@ -1,6 +1,20 @@
 import { expect, test } from 'vitest';
 import type { Flow, History } from '../api/types';
-import { columns, kinds, PERCENTILES, present, SPANS, stepped, tick, type Whose } from './series';
+import {
+  columns,
+  doubles,
+  doublesRange,
+  kinds,
+  PERCENTILES,
+  present,
+  SPANS,
+  stepped,
+  TICK_SPACE,
+  TIME_STEPS,
+  tick,
+  ticks,
+  type Whose,
+} from './series';
 
 const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
 
@@ -95,6 +109,39 @@ test('all that is kept can be looked at, and the axis says of which time it is',
   const at = new Date(2026, 2, 1, 14, 5, 9).getTime() / 1000;
   const told = SPANS.map(({ value }) => tick(at, Number(value)));
   expect(told).toEqual(['14:05:09', '14:05', '14:05', '03-01', '03-01', '2026-03-01']);
+});
+
+test('the axis of time has several labels for every span, and none is cut off', () => {
+  // A third of a page of 1280 pixels, but for what stands beside what is drawn.
+  const room = 259;
+  for (const { value } of SPANS) {
+    const seconds = Number(value);
+    const step = TIME_STEPS.find((one) => (one / seconds) * room >= TICK_SPACE) ?? 0;
+    const times = Array.from({ length: 20 }, (_, index) => index * step).filter(
+      (at) => at <= seconds,
+    );
+    const told = ticks(times, seconds, room, (at) => (at / seconds) * room);
+    expect(told.filter((one) => one !== null).length, value).toBeGreaterThan(1);
+    // Half of a label of eight letters.
+    for (const [index, at] of times.entries()) {
+      if (told[index] != null) expect((at / seconds) * room + 25).toBeLessThanOrEqual(room);
+    }
+  }
+});
+
+test('a peak does not flatten what sizes commands have else', () => {
+  const [low, high] = doublesRange(4096, 1024 ** 2);
+  const lines = doubles(low, high);
+  expect(lines[0]).toBe(4096);
+  expect(lines.at(-1)).toBe(1024 ** 2);
+  expect(lines.length).toBeLessThanOrEqual(5);
+  // Commands of 16 KiB are a quarter of the way up, and not a sixtieth.
+  expect(Math.log2(16_384 / low) / Math.log2(high / low)).toBeGreaterThan(0.2);
+  expect(doublesRange(4096, 4096)).toEqual([4096, 16_384]);
+  expect(doublesRange(null, null)).toEqual([512, 2048]);
+  expect(doubles(512, 2048)).toEqual([512, 1024, 2048]);
+  const ofSize = kinds('volume', 'p99_us').find(({ title }) => title === 'Size of a command');
+  expect(ofSize?.doubles).toBe(true);
 });
 
 test('the steps of a chart are gone through by keys, from the newest on', () => {

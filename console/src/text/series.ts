@@ -22,6 +22,8 @@ export type Kind = {
   steps?: number[];
   /** What the scale reaches at least. */
   least?: number;
+  /** Its scale doubles from line to line: what is mostly small, and large for a moment, is seen either way. */
+  doubles?: boolean;
   /** Which percentile it is of can be chosen. */
   isLatency?: boolean;
 };
@@ -100,9 +102,9 @@ function load(isDevice: boolean, percentile: Percentile): Kind[] {
     },
     {
       title: isDevice ? 'Size of an operation' : 'Size of a command',
-      tip: 'Bytes that each moved, as a mean: what was moved in a second, by how many there were.',
+      tip: 'Bytes that each moved, as a mean: what was moved in a second, by how many there were. From line to line the grid goes by times, and not by so much more.',
       unit: bytes,
-      steps: BYTE_STEPS,
+      doubles: true,
       lines: flows(size),
     },
   ];
@@ -229,6 +231,52 @@ export function tick(at: number, seconds: number): string {
   if (seconds > 2 * 86_400) return day;
   const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
   return seconds > 900 ? minutes : `${minutes}:${two(date.getSeconds())}`;
+}
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Seconds between labels of the time axis; those of uPlot have none between a minute and five. */
+export const TIME_STEPS = [
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((many) => many * MINUTE),
+  ...[1, 2, 3, 4, 6, 8, 12].map((many) => many * HOUR),
+  ...[1, 2, 3, 5, 7, 10, 15, 30, 60, 90, 120, 180].map((many) => many * DAY),
+];
+
+/** Pixels from the start of a label to that of the next one, at least. */
+export const TICK_SPACE = 64;
+/** Pixels of half a label, at most: it stands in the middle of its time. */
+const HALF_TICK = 30;
+
+/** Labels of times; none for one that would be cut off at the end, `room` pixels from the start. `place` tells where a time is. */
+export function ticks(
+  times: number[],
+  seconds: number,
+  room: number,
+  place: (at: number) => number,
+): (string | null)[] {
+  return times.map((at) => (place(at) + HALF_TICK > room ? null : tick(at, seconds)));
+}
+
+/** Lines of a grid that doubles, at most. */
+const DOUBLES_MAX = 5;
+
+/** What a scale that doubles reaches, around the values that there are: powers of two, with one between them at least. */
+export function doublesRange(low: number | null, high: number | null): [number, number] {
+  const least = low !== null && low > 0 ? Math.floor(Math.log2(low)) : 9;
+  const most = high !== null && high > 0 ? Math.ceil(Math.log2(high)) : 0;
+  return [2 ** least, 2 ** Math.max(most, least + 2)];
+}
+
+/** The lines of its grid: powers of two, each the same number of times the one before. */
+export function doubles(low: number, high: number): number[] {
+  const [from, to] = [Math.ceil(Math.log2(low)), Math.floor(Math.log2(high))];
+  const step = Math.max(1, Math.ceil((to - from) / (DOUBLES_MAX - 1)));
+  const found: number[] = [];
+  for (let power = from; power <= to; power += step) found.push(2 ** power);
+  return found;
 }
 
 /** Steps that a key goes over at a time. */
