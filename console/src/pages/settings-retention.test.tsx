@@ -81,6 +81,27 @@ test('each node tells what it has, and who does not is named', async () => {
   expect(tip.textContent).toContain('It is more than is to be kept');
 });
 
+test('resolutions of a history stay together when they are sorted by size', async () => {
+  const resolution = (step_seconds: number) => ({ step_seconds, kept_seconds: 3600 });
+  const node = (name: string, bytes: number) => ({
+    name,
+    node: 1,
+    audit: { bytes: 5, bytes_max: 10, oldest_ms: null },
+    events: null,
+    history: { bytes, bytes_max: 512, resolutions: [1, 10, 300].map(resolution) },
+  });
+  open(() => Response.json(kept({ nodes: [node('n1', 7), node('n2', 9)] })));
+  await screen.findAllByText(/Performance history/);
+  fireEvent.click(button('Size'));
+  const rows = screen.getAllByRole('row').slice(-6);
+  const cells = rows.map((row) => [...row.querySelectorAll('td')].map((one) => one.textContent));
+  expect(cells.map(([name]) => name)).toEqual(['n1', 'n1', 'n1', 'n2', 'n2', 'n2']);
+  expect(cells.map(([, what]) => what?.includes('each 1\u00a0s'))).toEqual([
+    ...[true, false, false],
+    ...[true, false, false],
+  ]);
+});
+
 test('that nothing is known is said, and why', async () => {
   const problem = { title: 'unavailable', status: 503, detail: 'the metadata cannot be reached' };
   open(() => Response.json(problem, { status: 503 }));

@@ -11,11 +11,14 @@ const PER_ROW = 32;
 /** Slices that are drawn at most. Of a larger volume the table has all, and the picture those that lack something first. */
 const DRAWN_MAX = 512;
 
+const SLICE_BYTES = 4 * 1024 ** 3;
+
 const LEGEND: { part: Part; word: string }[] = [
   { part: { role: 'primary' }, word: 'leads' },
   { part: { role: 'in-sync' }, word: 'in sync' },
   { part: { role: 'joining', done: 0.6 }, word: 'is being brought up to date' },
   { part: { role: 'absent' }, word: 'lacks something' },
+  { part: { role: 'away' }, word: 'is away, nothing to copy' },
 ];
 
 /** Who holds what, as a picture and as a table. */
@@ -114,6 +117,11 @@ function Cell({ part, title }: { part: Part; title?: string }) {
   );
 }
 
+/** Bytes that each absent copy lacks; as much as a slice has where nobody can tell. */
+function lacking({ absent }: Slice): number[] {
+  return (absent ?? []).map(({ bytes_lacking }) => bytes_lacking ?? SLICE_BYTES);
+}
+
 const COLUMNS: Column<Slice>[] = [
   {
     id: 'index',
@@ -150,7 +158,12 @@ const COLUMNS: Column<Slice>[] = [
     id: 'lacking',
     head: 'Lacking',
     tip: 'Nodes that are to have everything, and do not',
-    by: (slice) => slice.joining.length + (slice.absent?.length ?? 0),
+    // What is to be copied, and a copy that is away before none that is.
+    by: (slice) =>
+      [...slice.joining.map((one) => one.bytes_total - one.bytes_done), ...lacking(slice)].reduce(
+        (sum, bytes) => sum + bytes + 1,
+        0,
+      ),
     cell: (slice) =>
       isWhole(slice)
         ? '–'
@@ -162,7 +175,7 @@ const COLUMNS: Column<Slice>[] = [
                 `${one.seconds_left == null ? '' : `, ${span(one.seconds_left)} left`}`,
             ),
             ...(slice.absent ?? []).map(
-              (one) => `${one.node} ${partWords({ role: 'absent' }, slice, one.node)}`,
+              (one) => `${one.node} ${partWords(partOf(slice, one.node), slice, one.node)}`,
             ),
           ].join('; '),
   },

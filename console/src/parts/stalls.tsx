@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { STALLS_LIMIT, stallsQuery } from '../api/queries';
 import type { Stall } from '../api/types';
 import { address, Link } from '../router';
+import { toldOnce } from '../text/stalls';
 import { milliseconds, moment } from '../text/units';
 import { STALL_CAUSES } from '../text/words';
 import { Empty, Explained, More, Shown, Silent } from './basic';
@@ -64,6 +65,7 @@ const COLUMNS: Column<Stall>[] = [
   {
     id: 'who',
     head: 'Whose commands',
+    tip: 'Those of one host, or of everybody who uses the volume there; where that was one host, it is told once',
     by: (stall) => stall.initiator ?? '',
     spare: true,
     cell: (stall) =>
@@ -102,7 +104,7 @@ export function StallTable({ volume = null }: { volume?: string | null }) {
           />
           <DataTable
             label="Stalls"
-            rows={stalls}
+            rows={toldOnce(stalls)}
             columns={volume === null ? COLUMNS : COLUMNS.filter((column) => column.id !== 'volume')}
             rowId={(stall) =>
               `${stall.portal} ${stall.volume} ${stall.began_ms} ${stall.initiator ?? ''}`

@@ -51,6 +51,8 @@ export type KeptRow = {
   what: string;
   bytes: number | null;
   bytesMax: number | null;
+  /** The same, of rows that share it with the one above, so that they stay below it however they are sorted. */
+  shared?: { bytes: number; bytesMax: number };
   /** Why it may be more, or less, than one expects. */
   note: string;
   oldestMs: number | null;
@@ -96,6 +98,7 @@ function historyRows(node: string, history: KeptHistory | null | undefined): Kep
     // All resolutions share one bound: it is told once.
     bytes: place === 0 ? history.bytes : null,
     bytesMax: place === 0 ? history.bytes_max : null,
+    shared: { bytes: history.bytes, bytesMax: history.bytes_max },
     oldestMs: it.oldest_ms ?? null,
     keptSeconds: it.kept_seconds,
   }));

@@ -30,6 +30,13 @@ test('a primary that is absent is absent', () => {
   expect(partWords({ role: 'absent' }, lost, 'n2')).toBe('lacks what has changed');
 });
 
+test('a copy that is away, and lacks nothing, is not said to lack something', () => {
+  const away: Slice = { ...slice, joining: [], absent: [{ node: 'n3', bytes_lacking: 0 }] };
+  expect(partOf(away, 'n3')).toEqual({ role: 'away' });
+  expect(partWords(partOf(away, 'n3'), away, 'n3')).toBe('is away, nothing to copy');
+  expect(isWhole(away)).toBe(false);
+});
+
 test('nodes are in the order in which people count', () => {
   expect(nodesOf([slice])).toEqual(['n1', 'n2', 'n3', 'n10']);
 });

@@ -3,7 +3,7 @@ import { bytes } from './units';
 
 /** What a node is to a slice. */
 export type Part =
-  | { role: 'primary' | 'in-sync' | 'absent' | 'elsewhere' }
+  | { role: 'primary' | 'in-sync' | 'absent' | 'away' | 'elsewhere' }
   | { role: 'joining'; done: number };
 
 /** What each node is to a slice; the primary among those in sync only if it is served. */
@@ -13,7 +13,9 @@ export function partOf(slice: Slice, node: string): Part {
     const done = joining.bytes_total > 0 ? joining.bytes_done / joining.bytes_total : 0;
     return { role: 'joining', done: Math.max(0, Math.min(1, done)) };
   }
-  if (slice.absent?.some((replica) => replica.node === node)) return { role: 'absent' };
+  const absent = slice.absent?.find((replica) => replica.node === node);
+  // Nothing has been written since it went: nothing is to be copied.
+  if (absent) return { role: absent.bytes_lacking === 0 ? 'away' : 'absent' };
   if (slice.primary === node && slice.served !== false) return { role: 'primary' };
   return { role: slice.in_sync.includes(node) ? 'in-sync' : 'elsewhere' };
 }
@@ -44,6 +46,8 @@ export function partWords(part: Part, slice: Slice, node: string): string {
       const lacking = slice.absent?.find((replica) => replica.node === node)?.bytes_lacking;
       return lacking == null ? 'lacks what has changed' : `lacks ${bytes(lacking)}`;
     }
+    case 'away':
+      return 'is away, nothing to copy';
     case 'elsewhere':
       return 'has no copy';
   }
