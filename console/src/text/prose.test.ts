@@ -38,6 +38,16 @@ test('a number stays on the line of its unit', () => {
   expect(pieces('`wait 5 s`')).toEqual([{ is: 'code', text: 'wait 5 s' }]);
 });
 
+test('sizes are written in one way, and those of commands stay as they are typed', () => {
+  expect(unbroken('1824GiB of 2TiB, made of 4MiB.')).toBe(
+    '1.78\u00a0TiB of 2\u00a0TiB, made of 4\u00a0MiB.',
+  );
+  for (const text of ['disk-4GiB', 'v1.4GiB', '4GiB-disk', '4 slices']) {
+    expect(unbroken(text)).toBe(text);
+  }
+  expect(pieces('`--size 4GiB`')).toEqual([{ is: 'code', text: '--size 4GiB' }]);
+});
+
 test('a finding that stands alone begins as a sentence does', () => {
   expect(sentence('the copy on n3 is missing')).toBe('The copy on n3 is missing');
   expect(sentence('start db-1: on its machine')).toBe('Start db-1: on its machine');

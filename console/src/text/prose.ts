@@ -1,3 +1,5 @@
+import { bytes, parseBytes } from './units';
+
 /** Texts of the interface (findings, hints, what alarms mean): what in them is code, and what leads into the book. */
 
 export type Piece =
@@ -51,9 +53,13 @@ export function anchor(heading: string): string {
 export const UNITS = '%|B|[KMGTP]iB|µs|ms|s|min|h|d|IOPS|×';
 const NUMBER_AND_UNIT = new RegExp(`(\\d) (?=(?:${UNITS})(?![\\w]))`, 'g');
 
-/** With numbers that stay on the line of their units. */
+/** A size as commands take it, without a space; one within a name is none. */
+const SIZES = /(?<![\w.-])\d+[KMGTP]iB(?![\w-])/g;
+
+/** With numbers that stay on the line of their units, and sizes as they are written everywhere else: 1.78 TiB, not 1824GiB. */
 export function unbroken(text: string): string {
-  return text.replace(NUMBER_AND_UNIT, '$1\u00a0');
+  const written = text.replace(SIZES, (size) => bytes(parseBytes(size) ?? 0));
+  return written.replace(NUMBER_AND_UNIT, '$1\u00a0');
 }
 
 /**
