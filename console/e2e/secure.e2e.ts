@@ -253,7 +253,8 @@ test('a viewer sees no users, and who may order what he may not', async () => {
   await overview(other);
   expect(await other.getByRole('link', { name: 'Users' }).count()).toBe(0);
   await other.goto(`${api('n3')}/settings`);
-  await other.getByLabel('Repair delay').fill('45 s');
+  expect(await other.getByLabel('Repair delay').isEditable()).toBe(false);
+  await other.getByText('They can be seen, and not changed.').first().waitFor();
   const save = other.getByRole('button', { name: 'Save' });
   expect(await save.isDisabled()).toBe(true);
   await other.locator('.refused', { has: save }).hover();

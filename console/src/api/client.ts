@@ -92,3 +92,8 @@ export function told(error: unknown): Problem {
 export function unknown(error: unknown): boolean {
   return error instanceof Problem && error.status === 401;
 }
+
+/** Whether an error says that whoever asks may not: asked again, the answer is the same. */
+export function forbidden(error: unknown): boolean {
+  return error instanceof Problem && error.status === 403;
+}

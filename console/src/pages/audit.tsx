@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { AUDIT_LIMIT, auditQuery } from '../api/queries';
 import type { AuditEntry } from '../api/types';
 import { Empty, More, PageHead, Shown, Standing } from '../parts/basic';
+import { RolePage } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
 import { purpose } from '../text/audit';
@@ -63,6 +64,14 @@ const COLUMNS: Column<AuditEntry>[] = [
 /** What was done, and what was refused. */
 export function AuditPage() {
   useTitle('Audit');
+  return (
+    <RolePage takes="administrator" title="Audit">
+      <Audit />
+    </RolePage>
+  );
+}
+
+function Audit() {
   const query = useQuery(auditQuery);
   return (
     <>

@@ -1,19 +1,13 @@
-import { Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { useChange } from '../api/queries';
-import { type Retention, type RetentionChange, retentionQuery } from '../api/retention';
-import { Empty, Explained, Failure, Panel, Shown, Silent } from '../parts/basic';
-import { Outdated, unchanged } from '../parts/outdated';
-import { RoleButton } from '../parts/role';
-import { say } from '../parts/say';
+import { type Retention, retentionQuery } from '../api/retention';
+import { Empty, Explained, Panel, Shown, Silent } from '../parts/basic';
+import { SetForm } from '../parts/set-form';
 import { type Column, DataTable } from '../parts/table';
 import {
   type Bound,
   changed,
   GREATEST_MIB,
-  isShown,
   type KeptRow,
   LEAST_MIB,
   parseMib,
@@ -116,76 +110,23 @@ function Kept({ retention: { nodes, silent } }: { retention: Retention }) {
   );
 }
 
-function Form({ retention: latest }: { retention: Retention }) {
-  const [typed, setTyped] = useState<Partial<Record<Bound, string>>>({});
-  /** What one has begun to change: from then on it does not become another under one's hands. */
-  const [shown, setShown] = useState<Retention | null>(null);
-  const retention = shown ?? latest;
-  const save = useChange((body: RetentionChange) =>
-    ask(client.PATCH('/api/v1/retention', { params: { header: unchanged(retention) }, body })),
-  );
-  const begin = () => {
-    setTyped({});
-    setShown(null);
-  };
-  const change = changed(retention, typed);
-  const nothing = change !== null && Object.keys(change).length === 0;
+function Form({ retention }: { retention: Retention }) {
   return (
-    <form
-      className="settings"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (change === null || nothing) return;
-        save.mutate(change, {
-          onSuccess: () => {
-            say('Nodes follow within some seconds');
-            begin();
-          },
-        });
-      }}
-    >
-      {FIELDS.map(({ key, label, means }) => {
-        const now = retention[key];
-        const text = typed[key] ?? sizeOf(now);
-        const isFault = parseMib(text) === null && !isShown(text, now);
-        return (
-          <TextInput
-            key={key}
-            label={label}
-            description={means}
-            value={text}
-            autoComplete="off"
-            error={isFault ? `whole MiB, ${RANGE}, as in ${sizeOf(64)}` : undefined}
-            onChange={(event) => {
-              setShown(retention);
-              setTyped({ ...typed, [key]: event.currentTarget.value });
-            }}
-          />
-        );
-      })}
-      {save.error ? <Failure error={save.error} /> : null}
-      <Outdated order={save} shown={retention} latest={latest} onShow={begin} />
-      <div className="dialog-buttons">
-        <Button
-          variant="default"
-          disabled={nothing}
-          aria-label="Undo changes of retention"
-          onClick={() => {
-            begin();
-            save.reset();
-          }}
-        >
-          Undo
-        </Button>
-        <RoleButton
-          takes="administrator"
-          type="submit"
-          disabled={change === null || nothing}
-          loading={save.isPending}
-        >
-          Set retention
-        </RoleButton>
-      </div>
-    </form>
+    <SetForm
+      latest={retention}
+      fields={FIELDS.map(({ key, label, means }) => ({
+        key,
+        label,
+        means,
+        write: (now: Retention) => sizeOf(now[key]),
+        fault: (text: string) =>
+          parseMib(text) === null ? `whole MiB, ${RANGE}, as in ${sizeOf(64)}` : undefined,
+      }))}
+      changed={changed}
+      send={(body, header) => ask(client.PATCH('/api/v1/retention', { params: { header }, body }))}
+      done="Nodes follow within some seconds"
+      saves="Set retention"
+      undoes="Undo changes of retention"
+    />
   );
 }

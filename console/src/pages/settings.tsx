@@ -1,14 +1,11 @@
-import { Button, Switch, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { ask, client } from '../api/client';
-import { clusterQuery, sessionQuery, settingsQuery, useChange } from '../api/queries';
+import { clusterQuery, sessionQuery, settingsQuery } from '../api/queries';
 import type { Settings, SettingsChange } from '../api/types';
-import { Failure, PageHead, Panel, Shown } from '../parts/basic';
-import { Outdated, unchanged } from '../parts/outdated';
-import { RoleButton } from '../parts/role';
-import { say } from '../parts/say';
+import { PageHead, Panel, Shown } from '../parts/basic';
+import { SetForm } from '../parts/set-form';
 import { Link, useTitle } from '../router';
+import { isSame } from '../text/typed';
 import { bytesPerSecond, parseBytes, parseSpan, span } from '../text/units';
 import { RetentionPanel } from './settings-retention';
 
@@ -83,12 +80,6 @@ export function changed(
   return change;
 }
 
-/** Whether two texts are one but for which spaces they have: a unit that is typed has another than one that is shown. */
-function isSame(one: string, other: string): boolean {
-  const plain = (text: string) => text.trim().replace(/\s+/g, ' ');
-  return plain(one) === plain(other);
-}
-
 export function SettingsPage() {
   useTitle('Settings');
   const query = useQuery(settingsQuery);
@@ -132,88 +123,29 @@ export function SettingsPage() {
   );
 }
 
-function Form({ settings: latest }: { settings: Settings }) {
-  const [typed, setTyped] = useState<Partial<Record<Numeric, string>>>({});
-  const [rebalance, setRebalance] = useState<boolean | null>(null);
-  /** What one has begun to change: from then on it does not become another under one's hands. */
-  const [shown, setShown] = useState<Settings | null>(null);
-  const settings = shown ?? latest;
-  const save = useChange((body: SettingsChange) =>
-    ask(client.PATCH('/api/v1/settings', { params: { header: unchanged(settings) }, body })),
-  );
-  const begin = () => {
-    setTyped({});
-    setRebalance(null);
-    setShown(null);
-  };
-  const change = changed(settings, typed, rebalance);
-  const nothing = change !== null && Object.keys(change).length === 0;
+function Form({ settings }: { settings: Settings }) {
   return (
     <Panel title="Repair, background work, scrubs">
-      <form
-        className="settings"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (change === null || nothing) return;
-          save.mutate(change, {
-            onSuccess: () => {
-              say('The settings are in effect');
-              begin();
-            },
-          });
+      <SetForm
+        latest={settings}
+        fields={FIELDS.map(({ key, label, means, write, read }) => ({
+          key,
+          label,
+          means,
+          write: (now: Settings) => write(now[key]),
+          fault: (text: string, now: Settings) =>
+            read(text) === null ? `as in ${write(now[key])}` : undefined,
+        }))}
+        toggle={{
+          label: 'Even out',
+          means: 'Whether slices move by themselves to even out what nodes hold and lead.',
+          of: ({ rebalance }) => rebalance,
         }}
-      >
-        {FIELDS.map((field) => {
-          const text = typed[field.key] ?? field.write(settings[field.key]);
-          const fault =
-            field.read(text) === null && text.trim() !== field.write(settings[field.key]);
-          return (
-            <TextInput
-              key={field.key}
-              label={field.label}
-              description={field.means}
-              value={text}
-              autoComplete="off"
-              error={fault ? `as in ${field.write(settings[field.key])}` : undefined}
-              onChange={(event) => {
-                setShown(settings);
-                setTyped({ ...typed, [field.key]: event.currentTarget.value });
-              }}
-            />
-          );
-        })}
-        <Switch
-          label="Even out"
-          description="Whether slices move by themselves to even out what nodes hold and lead."
-          checked={rebalance ?? settings.rebalance}
-          onChange={(event) => {
-            setShown(settings);
-            setRebalance(event.currentTarget.checked);
-          }}
-        />
-        {save.error ? <Failure error={save.error} /> : null}
-        <Outdated order={save} shown={settings} latest={latest} onShow={begin} />
-        <div className="dialog-buttons">
-          <Button
-            variant="default"
-            disabled={nothing}
-            onClick={() => {
-              begin();
-              save.reset();
-            }}
-          >
-            Undo
-          </Button>
-          <RoleButton
-            takes="administrator"
-            type="submit"
-            disabled={change === null || nothing}
-            loading={save.isPending}
-          >
-            Save
-          </RoleButton>
-        </div>
-      </form>
+        changed={changed}
+        send={(body, header) => ask(client.PATCH('/api/v1/settings', { params: { header }, body }))}
+        done="The settings are in effect"
+        saves="Save"
+      />
     </Panel>
   );
 }

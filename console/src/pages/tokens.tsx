@@ -8,10 +8,10 @@ import type { Role, Scope, Token, TokenCreate } from '../api/types';
 import { Commands, Empty, Panel, Shown } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
 import { RoleButton } from '../parts/role';
+import { RoleSelect } from '../parts/role-select';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { moment } from '../text/units';
-import { RoleSelect } from './users';
 
 const DAY_S = 86_400;
 

@@ -1,4 +1,4 @@
-import { Button, NativeSelect, TextInput } from '@mantine/core';
+import { Button, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -9,18 +9,13 @@ import { NewPassword, passwordFault } from '../parts/account';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
 import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
-import { RoleButton } from '../parts/role';
+import { RoleButton, RolePage } from '../parts/role';
+import { RoleSelect } from '../parts/role-select';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
 import { moment } from '../text/units';
 import { Tokens } from './tokens';
-
-export const ROLES: { value: Role; label: string }[] = [
-  { value: 'viewer', label: 'Viewer: looks' },
-  { value: 'operator', label: 'Operator: volumes, hosts, devices, maintenance' },
-  { value: 'administrator', label: 'Administrator: settings, nodes, users as well' },
-];
 
 const NAME = /^[a-z0-9][a-z0-9._@-]{0,63}$/;
 
@@ -102,6 +97,14 @@ function columns(order: (kind: 'change' | 'remove', user: User) => void): Column
 /** Who may log in, and what programs show. */
 export function UsersPage() {
   useTitle('Users');
+  return (
+    <RolePage takes="administrator" title="Users">
+      <Users />
+    </RolePage>
+  );
+}
+
+function Users() {
   const who = useQuery(sessionQuery).data;
   const query = useQuery(usersQuery);
   const [dialog, open, close] = useDialog<'create' | 'change' | 'remove'>();
@@ -203,17 +206,6 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       <RoleSelect value={role} onChange={setRole} />
       <NewPassword label="Password" value={password} onChange={setPassword} />
     </Dialog>
-  );
-}
-
-export function RoleSelect({ value, onChange }: { value: Role; onChange: (to: Role) => void }) {
-  return (
-    <NativeSelect
-      label="Role"
-      data={ROLES}
-      value={value}
-      onChange={(event) => onChange(event.currentTarget.value as Role)}
-    />
   );
 }
 

@@ -8,7 +8,7 @@ import type { AccessChange, Volume } from '../api/types';
 import { Failure, Panel } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
-import { RoleButton } from '../parts/role';
+import { RoleButton, useRefusal } from '../parts/role';
 import { say } from '../parts/say';
 import { initiatorFault } from './wizard-rules';
 
@@ -23,6 +23,7 @@ export function AccessPanel({ volume }: { volume: Volume }) {
   const known = useQuery(initiatorsQuery).data?.initiators ?? [];
   const admit = useChange((initiator: string) => allow(name, initiator, unchanged(volume)));
   const other = useChange((body: AccessChange) => change(shown, body));
+  const why = useRefusal('operator');
   if (!access) return <Panel title="Access">This node does not say whom the volume is for.</Panel>;
   const fault = initiatorFault(typed.trim());
   return (
@@ -57,6 +58,7 @@ export function AccessPanel({ volume }: { volume: Volume }) {
           ))}
         </ul>
       ) : null}
+      {why === null ? null : <p className="note">It can be seen, and not changed. {why}</p>}
       <form
         className="inline-form"
         onSubmit={(event) => {
@@ -73,6 +75,7 @@ export function AccessPanel({ volume }: { volume: Volume }) {
       >
         <Autocomplete
           label="Allow a host"
+          disabled={why !== null}
           placeholder="iqn.1993-08.org.debian:01:2d4f1a"
           data={known
             .map((initiator) => initiator.name)

@@ -9,7 +9,7 @@ import type { Policy } from '../api/types';
 import { AttachRecipes, portalsOf } from '../parts/attach';
 import { Failure, PageHead, Panel } from '../parts/basic';
 import { Promised } from '../parts/promised';
-import { RoleButton } from '../parts/role';
+import { RoleButton, RolePage } from '../parts/role';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
 import { bytes, parseBytes, percent } from '../text/units';
@@ -20,6 +20,15 @@ const STEPS = ['Name and size', 'Protection', 'Hosts', 'Check'] as const;
 
 export function WizardPage() {
   useTitle('Create volume');
+  const volumes = <Link to="/volumes">Volumes</Link>;
+  return (
+    <RolePage takes="operator" title="Create volume" above={volumes}>
+      <Wizard />
+    </RolePage>
+  );
+}
+
+function Wizard() {
   const [draft, setDraft] = useState<Draft>({
     name: '',
     size: '',

@@ -8,7 +8,7 @@ import {
   IconPointFilled,
 } from '@tabler/icons-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
-import { told, Unreached } from '../api/client';
+import { forbidden, told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
 import { plural } from '../text/units';
 import { HEALTH, type Tone } from '../text/words';
@@ -229,7 +229,7 @@ export function Shown<T>({
   const { data, error } = query;
   if (data === undefined) {
     return error ? (
-      <Failure error={error} retry={() => query.refetch()} />
+      <Failure error={error} retry={forbidden(error) ? undefined : () => query.refetch()} />
     ) : (
       <Waiting what={what} />
     );

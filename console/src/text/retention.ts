@@ -5,6 +5,7 @@ import type {
   Retention,
   RetentionChange,
 } from '../api/retention';
+import { isSame } from './typed';
 import { bytes, moment, parseBytes, span } from './units';
 
 export type Bound = keyof RetentionChange;
@@ -31,18 +32,13 @@ export function changed(
   const change: RetentionChange = {};
   for (const bound of ['audit_mib', 'events_mib'] as const) {
     const text = typed[bound];
-    if (text === undefined || isShown(text, now[bound])) continue;
+    // A value that is shown rounded is not changed by being looked at.
+    if (text === undefined || isSame(text, sizeOf(now[bound]))) continue;
     const mib = parseMib(text);
     if (mib === null) return null;
     if (mib !== now[bound]) change[bound] = mib;
   }
   return change;
-}
-
-/** Whether a text is a value as it is shown: one that is shown rounded is not changed by being looked at. */
-export function isShown(text: string, mib: number): boolean {
-  const plain = (one: string) => one.trim().replace(/\s+/g, ' ');
-  return plain(text) === plain(sizeOf(mib));
 }
 
 /** What a node keeps of something. */
