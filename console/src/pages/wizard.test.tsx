@@ -125,7 +125,9 @@ test('a protection that the nodes cannot give is not gone on with', async () => 
   submit();
   expect((await screen.findAllByText(/there is 1/)).length).toBe(3);
   submit();
-  await screen.findByText(/^mirror2 needs 2/);
+  // Whoever does not see it hears it.
+  const heard = await screen.findByRole('alert');
+  expect(heard.textContent).toMatch(/^mirror2 needs 2/);
   expect(screen.queryByText('Whom it is for')).toBeNull();
   // What there is may be more in a moment.
   nodes = [node('n1'), node('n2')];

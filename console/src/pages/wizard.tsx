@@ -1,6 +1,6 @@
 import { Button, Radio, Stepper, TagsInput, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { allowAll } from '../api/access';
 import { ask, client } from '../api/client';
 import { freshKey, keyAfter } from '../api/key';
@@ -146,6 +146,11 @@ async function makeVolume(draft: Draft, key: string): Promise<void> {
   await allowAll(name, draft.initiators);
 }
 
+/** What keeps one from going on: it is spoken when it comes, for the button that was pressed is elsewhere. */
+function heard(fault: string | undefined): ReactNode {
+  return fault === undefined ? undefined : <span role="alert">{fault}</span>;
+}
+
 type StepProps = { draft: Draft; change: (to: Partial<Draft>) => void };
 type Wrong = ReturnType<typeof faults>;
 
@@ -161,7 +166,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
         autoComplete="off"
         spellCheck={false}
         value={draft.name}
-        error={wrong.name}
+        error={heard(wrong.name)}
         onChange={(event) => change({ name: event.currentTarget.value })}
       />
       <TextInput
@@ -170,7 +175,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
         placeholder="100 GiB"
         autoComplete="off"
         value={draft.size}
-        error={wrong.size}
+        error={heard(wrong.size)}
         rightSectionWidth={110}
         rightSection={size === null ? null : <span className="dim">{bytes(size)}</span>}
         onChange={(event) => change({ size: event.currentTarget.value })}
@@ -183,7 +188,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
             description="Its iSCSI name. Without one the volume has a target of its own."
             placeholder="iqn.2026-11.com.example:db"
             value={draft.target}
-            error={wrong.target}
+            error={heard(wrong.target)}
             onChange={(event) => change({ target: event.currentTarget.value })}
           />
           <TextInput
@@ -192,7 +197,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
             placeholder="0"
             disabled={draft.target.trim() === ''}
             value={draft.lun}
-            error={wrong.lun}
+            error={heard(wrong.lun)}
             onChange={(event) => change({ lun: event.currentTarget.value })}
           />
         </div>
@@ -209,10 +214,10 @@ function PolicyStep({ draft, change, obstacle }: StepProps & { obstacle: string 
     <>
       <Radio.Group
         label="How it is protected"
-        error={
+        error={heard(
           obstacle &&
-          `${draft.policy} ${obstacle}. Choose another one, or have more nodes take part.`
-        }
+            `${draft.policy} ${obstacle}. Choose another one, or have more nodes take part.`,
+        )}
         description="Copies are on nodes that do not fail together, as far as you have said which do."
         value={draft.policy}
         onChange={(policy) => change({ policy: policy as Policy })}
@@ -282,7 +287,9 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
           placeholder={draft.initiators.length === 0 ? 'iqn.1993-08.org.debian:01:2d4f1a' : ''}
           data={known.map((initiator) => initiator.name)}
           value={draft.initiators}
-          error={wrong.initiators ?? draft.initiators.map(initiatorFault).find((fault) => fault)}
+          error={heard(
+            wrong.initiators ?? draft.initiators.map(initiatorFault).find((fault) => fault),
+          )}
           onChange={(initiators) => change({ initiators })}
           acceptValueOnBlur
         />

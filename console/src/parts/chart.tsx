@@ -149,6 +149,7 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
   const plot = useRef<uPlot | null>(null);
   const scheme = useComputedColorScheme('light');
   const [at, setAt] = useState<number | null>(null);
+  const [spoken, setSpoken] = useState<{ place: number; text: string } | null>(null);
   const data = useMemo(() => columns(history, kind.lines), [history, kind]);
   const latest = useRef({ data, until: history.until_ms });
   latest.current = { data, until: history.until_ms };
@@ -178,12 +179,23 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
     plot.current?.setData(data);
   }, [data]);
 
-  const last = Math.max(0, data[0].length - 1);
   const time = at === null ? null : data[0][at];
   const values = kind.lines.map((line, index) => {
     const value = at === null ? lastOf(data[index + 1]) : data[index + 1]?.[at];
     return { line, text: value == null ? '–' : kind.unit(value) };
   });
+  /** What is spoken of a step, and where it stands in the span. A chart that is drawn anew each second speaks only when a key is pressed. */
+  const speak = (to: number | null) => {
+    const at = to === null ? undefined : data[0][to];
+    const told = kind.lines.map((line, index) => {
+      const value = to === null ? lastOf(data[index + 1]) : data[index + 1]?.[to];
+      return `${line.name} ${value == null ? '–' : kind.unit(value)}`;
+    });
+    setSpoken({
+      place: at === undefined ? seconds : Math.round(at - (history.until_ms / 1000 - seconds)),
+      text: `${at === undefined ? 'now' : moment(at * 1000)}: ${told.join(', ')}`,
+    });
+  };
   /** By keys as by the pointer: the line in the picture goes along. */
   const look = (to: number | null) => {
     const left = to === null ? -10 : (plot.current?.valToPos(data[0][to] ?? 0, 'x') ?? -10);
@@ -195,8 +207,8 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
     if (to === undefined) return;
     event.preventDefault();
     look(to);
+    speak(to);
   };
-  const told = values.map(({ line, text }) => `${line.name} ${text}`).join(', ');
   return (
     <figure className="chart">
       <figcaption>
@@ -219,11 +231,15 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
         tabIndex={0}
         aria-label={`${kind.title} over time`}
         aria-valuemin={0}
-        aria-valuemax={last}
-        aria-valuenow={at ?? last}
-        aria-valuetext={`${time == null ? 'now' : moment(time * 1000)}: ${told}`}
+        aria-valuemax={seconds}
+        aria-valuenow={spoken?.place ?? seconds}
+        aria-valuetext={spoken?.text ?? 'now'}
         onKeyDown={press}
-        onBlur={() => look(null)}
+        onFocus={() => speak(null)}
+        onBlur={() => {
+          look(null);
+          setSpoken(null);
+        }}
       />
     </figure>
   );

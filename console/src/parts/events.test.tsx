@@ -176,6 +176,30 @@ test('only what matters so much is asked for and shown', async () => {
   expect(subjects()).toEqual(['node of s-2']);
 });
 
+test('what is new is spoken, as a count where it is much, and what is older is not', async () => {
+  vi.useFakeTimers();
+  const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
+  answers((query) =>
+    query.get('after') === 'cursor'
+      ? { events: [event('a', 1)], silent: [] }
+      : { events: [event('b', 2)], next: 'cursor', silent: [] },
+  );
+  shown();
+  await pass(100);
+  const spoken = () => screen.getByRole('status').textContent;
+  fireEvent.click(screen.getByRole('button', { name: 'Show older ones' }));
+  await pass(2_000);
+  expect(subjects()).toEqual(['node of b', 'node of a']);
+  expect(document.querySelector('.events')?.closest('[aria-live]')).toBeNull();
+  expect(spoken()).toBe('');
+  Stream.last?.tell(event('s-1', 3_000));
+  await pass(1_500);
+  expect(spoken()).toBe('Node lost, node of s-1: down');
+  for (const id of ['s-2', 's-3', 's-4']) Stream.last?.tell(event(id, 4_000));
+  await pass(1_500);
+  expect(spoken()).toBe('3 new events');
+});
+
 test('an event leads to what it is about, as long as that is there', async () => {
   answers(() => ({
     events: [

@@ -1,6 +1,6 @@
 import { Button, SegmentedControl } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { memo, useEffect, useState } from 'react';
+import { memo, useEffect, useRef, useState } from 'react';
 import { again } from '../api/again';
 import { ask, client } from '../api/client';
 import { alarmKindsQuery, eventsQuery } from '../api/queries';
@@ -113,6 +113,36 @@ export function Events() {
   );
 }
 
+/** How long news are gathered before they are spoken: much happens in the same moment. */
+const NEWS_MS = 1_000;
+
+/** What has come since one looks, for whoever hears the page: one by its words, more as a count. What is older is read, not spoken. */
+function useNews(wanted: Event[], kinds: AlarmKind[] | undefined): string {
+  const [said, setSaid] = useState('');
+  const told = useRef(new Set(wanted.map(({ id }) => id)));
+  const fresh = wanted.filter(({ id }) => !told.current.has(id));
+  const latest = useRef({ fresh, wanted, kinds });
+  latest.current = { fresh, wanted, kinds };
+  const isNew = fresh.length > 0;
+  useEffect(() => {
+    if (!isNew) return;
+    const timer = setTimeout(() => {
+      const { fresh, wanted, kinds } = latest.current;
+      // Those that the stream has forgotten do not come again.
+      told.current = new Set(wanted.map(({ id }) => id));
+      const [event] = fresh;
+      if (event === undefined) return;
+      setSaid(
+        fresh.length === 1
+          ? `${kindWords(event.kind).word}, ${event.subject}: ${eventText(event, kinds)}`
+          : `${fresh.length} new events`,
+      );
+    }, NEWS_MS);
+    return () => clearTimeout(timer);
+  }, [isNew]);
+  return said;
+}
+
 /** A piece that is older than what is known: what it was asked for with, and why it has not come. */
 type Older = { after: string; error: unknown };
 
@@ -138,8 +168,12 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
   const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
   const events = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
+  const news = useNews(wanted, kinds);
   return (
     <>
+      <p className="unseen" role="status">
+        {news}
+      </p>
       <Silent nodes={newest.silent} />
       {events.length === 0 ? (
         <Empty title={severity === 'info' ? 'Nothing yet' : 'Nothing of that weight'}>
@@ -148,7 +182,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
         </Empty>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keyboard, too
-        <ul className="events" aria-live="polite" aria-label="Events" tabIndex={0}>
+        <ul className="events" aria-label="Events" tabIndex={0}>
           {events.map((event) => (
             <Row key={event.id} event={event} kinds={kinds} />
           ))}
