@@ -142,6 +142,33 @@ export const volumeSessionsQuery = (name: string) =>
     placeholderData: undefined,
   });
 
+/** Targets whose sessions are asked for: each question has the node ask all others. */
+export const TARGETS_MAX = 32;
+
+/** Sessions of all hosts, as far as volumes tell them: one of each target, of those that have any. */
+export const targetSessionsQuery = queryOptions({
+  queryKey: ['sessions', 'targets'],
+  queryFn: async ({ signal, client: queries }) => {
+    const { volumes } = await queries.fetchQuery(volumesQuery);
+    const used = new Map(
+      volumes.filter(({ sessions }) => sessions > 0).map(({ target, name }) => [target, name]),
+    );
+    const names = [...used.values()].slice(0, TARGETS_MAX);
+    const lists = await Promise.all(
+      names.map((name) =>
+        ask(client.GET('/api/v1/volumes/{name}/sessions', { params: { path: { name } }, signal })),
+      ),
+    );
+    return {
+      sessions: lists.flatMap(({ sessions }) => sessions),
+      silent: [...new Set(lists.flatMap(({ silent }) => silent))].sort(),
+      /** Targets that were not looked at. */
+      unseen: used.size - names.length,
+    };
+  },
+  refetchInterval: 2 * SLOW_MS,
+});
+
 export const initiatorSessionsQuery = (name: string) =>
   queryOptions({
     queryKey: ['sessions', 'initiator', name],

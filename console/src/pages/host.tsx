@@ -1,18 +1,32 @@
 import { useQuery } from '@tanstack/react-query';
 import { initiatorSessionsQuery, initiatorsQuery } from '../api/queries';
 import { Empty, Explained, PageHead, Panel, Shown } from '../parts/basic';
+import { useDialog } from '../parts/dialog';
 import { PathTable } from '../parts/paths';
+import { RoleButton } from '../parts/role';
 import { address, Link, useTitle } from '../router';
+import { PutDialog } from './host-changes';
 
 /** One initiator: what is on record of it, and its paths to volumes. */
 export function HostPage({ name }: { name: string }) {
   useTitle(`Host ${name}`);
   const known = useQuery(initiatorsQuery);
   const sessions = useQuery(initiatorSessionsQuery(name));
+  const [dialog, open, close] = useDialog<'put'>();
   const record = known.data?.initiators.find((one) => one.name === name);
   return (
     <>
-      <PageHead title={name} above={<Link to="/hosts">Hosts</Link>} />
+      <PageHead
+        title={name}
+        above={<Link to="/hosts">Hosts</Link>}
+        actions={
+          known.data ? (
+            <RoleButton takes="operator" variant="default" onClick={() => open('put')}>
+              {record ? 'CHAP' : 'Put on record'}
+            </RoleButton>
+          ) : null
+        }
+      />
       {known.data ? (
         <div className="fact-line">
           {record ? (
@@ -63,6 +77,14 @@ export function HostPage({ name }: { name: string }) {
           )}
         </Shown>
       </Panel>
+      {dialog === 'put' ? (
+        <PutDialog
+          opened={record ?? null}
+          called={record ? '' : name}
+          all={known.data?.initiators ?? []}
+          onClose={close}
+        />
+      ) : null}
     </>
   );
 }

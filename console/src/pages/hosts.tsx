@@ -1,18 +1,16 @@
-import { PasswordInput, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask, client } from '../api/client';
-import { initiatorsQuery, useChange } from '../api/queries';
-import type { Initiator, InitiatorPut } from '../api/types';
-import { Empty, PageHead, Shown } from '../parts/basic';
-import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
-import { Outdated, unchanged } from '../parts/outdated';
+import { initiatorsQuery, TARGETS_MAX, targetSessionsQuery } from '../api/queries';
+import type { Initiator } from '../api/types';
+import { Empty, PageHead, Panel, Shown, Silent, Standing } from '../parts/basic';
+import { useDialog } from '../parts/dialog';
 import { RoleButton } from '../parts/role';
-import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
-import { initiatorFault } from './wizard-rules';
+import { type Guest, guests } from '../text/paths';
+import { moment, plural } from '../text/units';
+import { PutDialog, RemoveDialog } from './host-changes';
 
 type Change = (kind: 'put' | 'remove', initiator: Initiator) => void;
 
@@ -103,6 +101,8 @@ export function HostsPage() {
   const query = useQuery(initiatorsQuery);
   const [dialog, open, close] = useDialog<'put' | 'remove'>();
   const [chosen, setChosen] = useState<Initiator | null>(null);
+  /** Who is to be put on record, if that one is logged in. */
+  const [called, setCalled] = useState('');
   const all = query.data?.initiators ?? [];
   const add = (
     <RoleButton
@@ -110,6 +110,7 @@ export function HostsPage() {
       leftSection={<IconPlus size={15} />}
       onClick={() => {
         setChosen(null);
+        setCalled('');
         open('put');
       }}
     >
@@ -145,7 +146,19 @@ export function HostsPage() {
           </div>
         )}
       </Shown>
-      {dialog === 'put' ? <PutDialog opened={chosen} all={all} onClose={close} /> : null}
+      {query.data ? (
+        <Guests
+          recorded={all}
+          record={(name) => {
+            setChosen(null);
+            setCalled(name);
+            open('put');
+          }}
+        />
+      ) : null}
+      {dialog === 'put' ? (
+        <PutDialog opened={chosen} called={chosen ? '' : called} all={all} onClose={close} />
+      ) : null}
       {dialog === 'remove' && chosen ? (
         <RemoveDialog opened={chosen} all={all} onClose={close} />
       ) : null}
@@ -153,172 +166,107 @@ export function HostsPage() {
   );
 }
 
-const SECRET = /^[ -~]{12,255}$/;
-const SECRET_FAULT = '12 to 255 letters';
-
-type Props<T> = {
-  opened: T;
-  /** As they are on record now. */
-  all: Initiator[];
-  onClose: () => void;
-};
-
-function PutDialog({ opened, all, onClose }: Props<Initiator | null>) {
-  /** What is changed is what was shown, and not what somebody else makes of it meanwhile. */
-  const [initiator, setInitiator] = useState(opened);
-  const [name, setName] = useState(initiator?.name ?? '');
-  const [proves, setProves] = useState(initiator?.chap_name != null);
-  const [chap, setChap] = useState({ name: initiator?.chap_name ?? '', secret: '' });
-  const [mutually, setMutually] = useState(initiator?.mutual_name != null);
-  const [mutual, setMutual] = useState({ name: initiator?.mutual_name ?? '', secret: '' });
-  const show = (now: Initiator) => {
-    setInitiator(now);
-    setProves(now.chap_name != null);
-    setChap({ name: now.chap_name ?? '', secret: '' });
-    setMutually(now.mutual_name != null);
-    setMutual({ name: now.mutual_name ?? '', secret: '' });
-  };
-  const put = useChange((body: InitiatorPut) =>
-    ask(
-      client.PUT('/api/v1/initiators/{name}', {
-        params: { path: { name: name.trim() }, header: unchanged(initiator) },
-        // One that is added replaces none.
-        headers: initiator ? {} : { 'If-None-Match': '*' },
-        body,
-      }),
-    ),
-  );
-  const good = (account: typeof chap) => account.name !== '' && SECRET.test(account.secret);
-  const nameFault = initiatorFault(name.trim());
-  const ready = nameFault === undefined && (!proves || (good(chap) && (!mutually || good(mutual))));
-  return (
-    <Dialog
-      title={initiator ? 'Change how a host proves itself' : 'Add a host'}
-      does={initiator ? 'Change' : 'Add host'}
-      ready={ready}
-      busy={put.isPending}
-      error={put.error}
-      onClose={onClose}
-      onDo={() =>
-        put.mutate(
-          { ...(proves ? { chap } : {}), ...(proves && mutually ? { mutual } : {}) },
-          {
-            onSuccess: () => {
-              say(`${name.trim()} is on record`);
-              onClose();
-            },
-          },
-        )
-      }
-    >
-      <Outdated
-        order={put}
-        shown={initiator}
-        latest={all.find((one) => one.name === name.trim())}
-        onShow={show}
-      />
-      <TextInput
-        data-autofocus
-        label="Initiator"
-        description="Its iSCSI name. On Linux it is in /etc/iscsi/initiatorname.iscsi."
-        placeholder="iqn.1993-08.org.debian:01:2d4f1a"
-        disabled={initiator !== null}
-        value={name}
-        error={name === '' ? undefined : nameFault}
-        onChange={(event) => setName(event.currentTarget.value)}
-      />
-      <Tick label="It proves who it is (CHAP)" value={proves} onChange={setProves} />
-      {proves ? <Account what="its" account={chap} change={setChap} /> : null}
-      {proves ? (
-        <Tick
-          label="Targets prove to it who they are, too"
-          value={mutually}
-          onChange={setMutually}
+function guestColumns(record: (name: string) => void): Column<Guest>[] {
+  return [
+    {
+      id: 'name',
+      head: 'Initiator',
+      tip: 'Its iSCSI name, as it has logged in with it',
+      by: (one) => one.name,
+      cell: (one) => (
+        <Link to={address('hosts', one.name)} className="mono" title="Its sessions and paths">
+          {one.name}
+        </Link>
+      ),
+    },
+    {
+      id: 'record',
+      head: 'Record',
+      by: () => '',
+      cell: () => (
+        <Standing
+          word="not on record"
+          tone="warn"
+          tip="Nobody has put it on record: it uses volumes that are for everybody, and its name is believed."
         />
-      ) : null}
-      {proves && mutually ? (
-        <Account what="the target's" account={mutual} change={setMutual} />
-      ) : null}
-      {initiator?.chap_name ? (
-        <p className="note">
-          Secrets are not told again: what is on record is replaced as a whole.
-        </p>
-      ) : null}
-    </Dialog>
-  );
+      ),
+    },
+    {
+      id: 'sessions',
+      head: 'Sessions',
+      tip: 'Its sessions at portals, with the targets that were looked at',
+      numeric: true,
+      by: (one) => one.sessions,
+      cell: (one) => one.sessions,
+    },
+    {
+      id: 'portals',
+      head: 'Nodes',
+      tip: 'The nodes whose portals it has logged in at',
+      by: (one) => one.portals.join(),
+      cell: (one) => one.portals.join(', '),
+    },
+    {
+      id: 'addresses',
+      head: 'From',
+      tip: 'The addresses that it connects from',
+      spare: true,
+      by: (one) => one.addresses.join(),
+      cell: (one) => <span className="mono dim">{one.addresses.join(', ')}</span>,
+    },
+    {
+      id: 'since',
+      head: 'Since',
+      tip: 'When the oldest of its sessions began',
+      numeric: true,
+      by: (one) => one.since_ms,
+      cell: (one) => moment(one.since_ms),
+    },
+    {
+      id: 'orders',
+      head: 'Change',
+      by: () => 0,
+      cell: (one) => (
+        <RoleButton
+          takes="operator"
+          variant="default"
+          size="compact-xs"
+          aria-label={`Put ${one.name} on record`}
+          onClick={() => record(one.name)}
+        >
+          Put on record
+        </RoleButton>
+      ),
+    },
+  ];
 }
 
-function Account({
-  what,
-  account,
-  change,
-}: {
-  what: string;
-  account: { name: string; secret: string };
-  change: (to: { name: string; secret: string }) => void;
-}) {
+/** Who is logged in, and nobody has put on record. */
+function Guests({ recorded, record }: { recorded: Initiator[]; record: (name: string) => void }) {
+  const query = useQuery(targetSessionsQuery);
   return (
-    <div className="fields fields-inner">
-      <TextInput
-        label={`CHAP name (${what})`}
-        autoComplete="off"
-        value={account.name}
-        onChange={(event) => change({ ...account, name: event.currentTarget.value })}
-      />
-      <PasswordInput
-        label={`Secret (${what})`}
-        description="12 to 255 letters"
-        autoComplete="new-password"
-        value={account.secret}
-        error={account.secret !== '' && !SECRET.test(account.secret) ? SECRET_FAULT : undefined}
-        onChange={(event) => change({ ...account, secret: event.currentTarget.value })}
-      />
-    </div>
-  );
-}
-
-function RemoveDialog({ opened, all, onClose }: Props<Initiator>) {
-  const [initiator, setInitiator] = useState(opened);
-  const { name } = initiator;
-  const [typed, setTyped] = useState('');
-  const remove = useChange(() =>
-    ask(
-      client.DELETE('/api/v1/initiators/{name}', {
-        params: { path: { name }, header: unchanged(initiator) },
-      }),
-    ),
-  );
-  return (
-    <Dialog
-      title="Forget a host"
-      does="Forget"
-      danger
-      ready={typed === name}
-      busy={remove.isPending}
-      error={remove.error}
-      onClose={onClose}
-      onDo={() =>
-        remove.mutate(undefined, {
-          onSuccess: () => {
-            say(`${name} is forgotten`);
-            onClose();
-          },
-        })
-      }
-    >
-      <Outdated
-        order={remove}
-        shown={initiator}
-        latest={all.find((one) => one.name === name)}
-        onShow={setInitiator}
-      />
-      <p>
-        {initiator.chap_name
-          ? `It proves who it is by CHAP, as ${initiator.chap_name}.`
-          : 'Its name is believed.'}{' '}
-        What it proves itself by goes with it. Volumes that are for everybody stay within its reach.
-      </p>
-      <TypedName name={name} value={typed} onChange={setTyped} />
-    </Dialog>
+    <Panel title="Logged in, and not on record" flush>
+      <Shown query={query} what="the sessions">
+        {({ sessions, silent, unseen }) => (
+          <>
+            <Silent nodes={silent} />
+            {unseen > 0 ? (
+              <p className="note note-inner">
+                {plural(unseen, 'target')} with sessions beyond the first {TARGETS_MAX}{' '}
+                {unseen === 1 ? 'was' : 'were'} not looked at: a volume’s page tells of its own.
+              </p>
+            ) : null}
+            <DataTable
+              label="Initiators that are not on record"
+              rows={guests(sessions, recorded)}
+              columns={guestColumns(record)}
+              rowId={(one) => one.name}
+              sortBy="name"
+              empty={<Empty title="None">Every host that is logged in is on record.</Empty>}
+            />
+          </>
+        )}
+      </Shown>
+    </Panel>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { digests, negotiated, onOneNode } from './paths';
+import { digests, guests, negotiated, onOneNode } from './paths';
 
 const parameters = {
   header_digest: true,
@@ -46,5 +46,27 @@ test('two sessions with one node are one way', () => {
   expect(alone.map(({ initiator, volume, portals }) => [initiator, volume, [...portals]])).toEqual([
     ['a', 'v', ['n1']],
     ['b', 'v', ['n2']],
+  ]);
+});
+
+test('who is logged in, and not on record, is told once with all sessions', () => {
+  const session = (initiator: string, portal: string, port: number, since_ms = 5) => ({
+    ...{ initiator, portal, since_ms, tsih: 1 },
+    address: `10.0.0.1:${port}`,
+  });
+  const all = [
+    session('iqn.2026-11.example:h1', 'n1', 1),
+    session('iqn.2026-11.example:h2', 'n2', 2),
+    session('iqn.2026-11.example:h2', 'n1', 3, 4),
+    session('iqn.2026-11.example:h2', 'n1', 3, 4),
+  ];
+  expect(guests(all, [{ name: 'iqn.2026-11.EXAMPLE:h1' }])).toEqual([
+    {
+      name: 'iqn.2026-11.example:h2',
+      sessions: 2,
+      portals: ['n1', 'n2'],
+      addresses: ['10.0.0.1'],
+      since_ms: 4,
+    },
   ]);
 });

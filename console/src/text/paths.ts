@@ -1,4 +1,4 @@
-import type { PathSession, PathState, ReservationType } from '../api/types';
+import type { Initiator, PathSession, PathState, ReservationType } from '../api/types';
 import { bytes } from './units';
 import type { Tone } from './words';
 
@@ -102,4 +102,35 @@ export function onOneNode(sessions: Pick<PathSession, 'initiator' | 'volume' | '
     nodes.set(key, known);
   }
   return [...nodes.values()].filter(({ portals }) => portals.size === 1);
+}
+
+/** An initiator that is logged in, and not on record. */
+export type Guest = {
+  name: string;
+  sessions: number;
+  portals: string[];
+  addresses: string[];
+  since_ms: number;
+};
+
+/** A session is told once for each volume of its target. */
+export function guests(
+  sessions: Pick<PathSession, 'initiator' | 'portal' | 'address' | 'since_ms' | 'tsih'>[],
+  recorded: Pick<Initiator, 'name'>[],
+): Guest[] {
+  // iSCSI names are the same in large and small letters (RFC 3722).
+  const known = new Set(recorded.map(({ name }) => name.toLowerCase()));
+  const found = new Map<string, typeof sessions>();
+  for (const session of sessions) {
+    if (known.has(session.initiator.toLowerCase())) continue;
+    found.set(session.initiator, [...(found.get(session.initiator) ?? []), session]);
+  }
+  return [...found].map(([name, all]) => ({
+    name,
+    sessions: new Set(all.map(({ portal, address, tsih }) => `${portal} ${address} ${tsih}`)).size,
+    portals: [...new Set(all.map(({ portal }) => portal))].sort(),
+    // Without the port, which is another one for each session.
+    addresses: [...new Set(all.map(({ address }) => address.replace(/:\d+$/, '')))].sort(),
+    since_ms: Math.min(...all.map(({ since_ms }) => since_ms)),
+  }));
 }
