@@ -11,6 +11,7 @@ import {
 import { PIECE_MAX } from '../text/events';
 import { ask, client, unknown } from './client';
 import { readHistory, type Subject } from './history';
+import type { Event } from './types';
 
 /** What changes while one looks at it. */
 export const LIVE_MS = 1_000;
@@ -244,18 +245,15 @@ export const auditQuery = queryOptions({
 });
 
 /** The newest piece of the log of events; what changes meanwhile has it read anew. */
-export const eventsQuery = (severity: 'info' | 'warning' | 'error') =>
+export const eventsQuery = (severity: Event['severity'], kind: Event['kind'] | '') =>
   queryOptions({
-    queryKey: ['events', severity],
-    queryFn: ({ signal }) =>
-      ask(
-        client.GET('/api/v1/events/log', {
-          params: { query: { severity, limit: PIECE_MAX } },
-          signal,
-        }),
-      ),
+    queryKey: ['events', severity, kind],
+    queryFn: ({ signal }) => {
+      const query = { severity, limit: PIECE_MAX, ...(kind === '' ? {} : { kind }) };
+      return ask(client.GET('/api/v1/events/log', { params: { query }, signal }));
+    },
     refetchInterval: 2 * SLOW_MS,
-    // What was asked for with another weight is not an answer.
+    // What was asked for of another weight or kind is not an answer.
     placeholderData: undefined,
   });
 

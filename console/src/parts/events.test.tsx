@@ -176,6 +176,34 @@ test('only what matters so much is asked for and shown', async () => {
   expect(subjects()).toEqual(['node of s-2']);
 });
 
+test('events are chosen by kind, by the node, and by what they are about, of what is known', async () => {
+  answers((query) => ({
+    events: [
+      event('b', 2, { subject: 'node n1', kind: 'node-back' }),
+      event('a', 1, { subject: 'node n2', kind: 'node-lost' }),
+    ].filter(({ kind }) => query.get('kind') === null || query.get('kind') === kind),
+    next: 'cursor',
+    silent: [],
+  }));
+  shown();
+  await waitFor(() => expect(subjects()).toEqual(['node n1', 'node n2']));
+  const type = (value: string) =>
+    fireEvent.change(screen.getByLabelText('About which node or volume'), { target: { value } });
+  type('n2');
+  expect(subjects()).toEqual(['node n2']);
+  screen.getByText(/^1 of the newest 2 events/);
+  Stream.last?.tell(event('s-1', 300_000, { subject: 'node n1' }));
+  Stream.last?.tell(event('s-2', 400_000, { subject: 'node n2' }));
+  expect(subjects()).toEqual(['node n2', 'node n2']);
+  type('');
+  fireEvent.change(screen.getByLabelText('Of which kind'), { target: { value: 'node-back' } });
+  await waitFor(() => expect(subjects()).toEqual(['node n1']));
+  expect(asked.at(-1)?.searchParams.get('kind')).toBe('node-back');
+  fireEvent.click(screen.getByRole('button', { name: 'Show older ones' }));
+  await waitFor(() => expect(asked.at(-1)?.searchParams.get('after')).toBe('cursor'));
+  expect(asked.at(-1)?.searchParams.get('kind')).toBe('node-back');
+});
+
 test('what is new is spoken, as a count where it is much, and what is older is not', async () => {
   vi.useFakeTimers();
   const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
@@ -226,7 +254,7 @@ test('an alarm that is over does not read like one that begins', async () => {
     silent: [],
   }));
   shown();
-  await screen.findByText('Alarm over');
+  await screen.findByText('Alarm over', { selector: 'li *' });
   const [over, raised] = screen.getAllByRole('listitem');
   expect(over?.textContent).toMatch(/Alarm over.*A node is lost: it was/);
   expect(over?.querySelector('svg')?.getAttribute('class')).toContain('tone-good');

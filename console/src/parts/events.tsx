@@ -1,4 +1,5 @@
-import { Button, SegmentedControl } from '@mantine/core';
+import { Button, NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
+import { IconSearch } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { memo, useEffect, useRef, useState } from 'react';
 import { again } from '../api/again';
@@ -7,6 +8,7 @@ import { alarmKindsQuery, eventsQuery } from '../api/queries';
 import type { AlarmKind, Event, EventList } from '../api/types';
 import { EVENT_KINDS, eventText, eventTone, kindWords } from '../text/event-kinds';
 import {
+  aboutWhat,
   alone,
   hasRoom,
   KNOWN_MAX,
@@ -40,6 +42,15 @@ const UNHEARD: Event['kind'][] = ['began', 'gap', 'steering', 'other'];
 const HEARD = (Object.keys(EVENT_KINDS) as Event['kind'][]).filter(
   (kind) => !UNHEARD.includes(kind),
 );
+
+/** What can be chosen of it: what says how the stream goes is in no log. */
+const KINDS = [
+  { value: '', label: 'All kinds' },
+  ...(Object.keys(EVENT_KINDS) as Event['kind'][])
+    .filter((kind) => kind !== 'began' && kind !== 'other')
+    .map((kind) => ({ value: kind, label: EVENT_KINDS[kind].word }))
+    .sort((one, other) => one.label.localeCompare(other.label, 'en')),
+];
 
 /** What changes at this moment, the newest first; and whether the node tells nothing now. */
 function useLive(): [Event[], boolean] {
@@ -85,19 +96,38 @@ function useLive(): [Event[], boolean] {
 /** What happened, the newest first, and what changes while one looks. */
 export function Events() {
   const [severity, setSeverity] = useState<Severity>('info');
+  const [kind, setKind] = useState<Event['kind'] | ''>('');
+  const [about, setAbout] = useState('');
   const [live, cut] = useLive();
-  const query = useQuery(eventsQuery(severity));
+  const query = useQuery(eventsQuery(severity, kind));
   return (
     <Panel
       title="What happened"
       aside={
-        <SegmentedControl
-          size="xs"
-          aria-label="How much it matters"
-          data={SEVERITIES}
-          value={severity}
-          onChange={(value) => setSeverity(value as Severity)}
-        />
+        <>
+          <TextInput
+            size="xs"
+            aria-label="About which node or volume"
+            placeholder="Node or volume"
+            leftSection={<IconSearch size={14} aria-hidden />}
+            value={about}
+            onChange={(event) => setAbout(event.currentTarget.value)}
+          />
+          <NativeSelect
+            size="xs"
+            aria-label="Of which kind"
+            data={KINDS}
+            value={kind}
+            onChange={(event) => setKind(event.currentTarget.value as Event['kind'] | '')}
+          />
+          <SegmentedControl
+            size="xs"
+            aria-label="How much it matters"
+            data={SEVERITIES}
+            value={severity}
+            onChange={(value) => setSeverity(value as Severity)}
+          />
+        </>
       }
     >
       {cut ? (
@@ -107,7 +137,16 @@ export function Events() {
         </p>
       ) : null}
       <Shown query={query} what="the log of events">
-        {(newest) => <Log key={severity} severity={severity} newest={newest} live={live} />}
+        {(newest) => (
+          <Log
+            key={`${severity} ${kind}`}
+            severity={severity}
+            kind={kind}
+            about={about}
+            newest={newest}
+            live={live}
+          />
+        )}
       </Shown>
     </Panel>
   );
@@ -146,7 +185,17 @@ function useNews(wanted: Event[], kinds: AlarmKind[] | undefined): string {
 /** A piece that is older than what is known: what it was asked for with, and why it has not come. */
 type Older = { after: string; error: unknown };
 
-function Log({ severity, newest, live }: { severity: Severity; newest: EventList; live: Event[] }) {
+type LogProps = {
+  severity: Severity;
+  /** None for all kinds. */
+  kind: Event['kind'] | '';
+  /** What is shown of what is known: the interface does not choose by what events are about. */
+  about: string;
+  newest: EventList;
+  live: Event[];
+};
+
+function Log({ severity, kind, about, newest, live }: LogProps) {
   const [known, setKnown] = useState(() => alone(newest));
   const [older, setOlder] = useState<Older | null>(null);
   useEffect(() => setKnown((before) => withNewest(before, newest)), [newest]);
@@ -155,7 +204,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
     const over = (error: unknown) =>
       setOlder((is) => (is?.after !== after ? is : error === null ? null : { after, error }));
     try {
-      const query = { severity, after, limit: PIECE_MAX };
+      const query = { severity, after, limit: PIECE_MAX, ...(kind === '' ? {} : { kind }) };
       const piece = await ask(client.GET('/api/v1/events/log', { params: { query } }));
       setKnown((before) => withOlder(before, after, piece));
       over(null);
@@ -165,10 +214,17 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
   };
   // What was asked for before the list was begun anew, or cut, is of no use any more.
   const asked = older !== null && older.after === known.next ? older : null;
-  const wanted = live.filter((one) => RANKS.indexOf(one.severity) >= RANKS.indexOf(severity));
-  const events = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
+  const wanted = live.filter(
+    (one) =>
+      RANKS.indexOf(one.severity) >= RANKS.indexOf(severity) && (kind === '' || one.kind === kind),
+  );
+  const all = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
+  const isMeant = aboutWhat(all, about);
+  const events = all.filter(isMeant);
+  const isChosen = kind !== '' || about.trim() !== '';
+  const weighed = severity === 'info' ? 'Nothing yet' : 'Nothing of that weight';
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
-  const news = useNews(wanted, kinds);
+  const news = useNews(wanted.filter(isMeant), kinds);
   return (
     <>
       <p className="unseen" role="status">
@@ -176,7 +232,7 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
       </p>
       <Silent nodes={newest.silent} />
       {events.length === 0 ? (
-        <Empty title={severity === 'info' ? 'Nothing yet' : 'Nothing of that weight'}>
+        <Empty title={isChosen ? 'Nothing like that' : weighed}>
           Health, nodes, devices, syncs, volumes, settings and alarms: the node that steers the
           cluster puts down what changes, also while nobody looks.
         </Empty>
@@ -188,6 +244,12 @@ function Log({ severity, newest, live }: { severity: Severity; newest: EventList
           ))}
         </ul>
       )}
+      {about.trim() !== '' && known.next !== null ? (
+        <p className="dim">
+          {events.length} of the newest {all.length} events are about that; older ones are looked
+          through when they are shown.
+        </p>
+      ) : null}
       {asked?.error ? <Failure error={asked.error} /> : null}
       {known.next === null ? null : hasRoom(known) ? (
         <Button

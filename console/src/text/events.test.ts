@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Event, EventList } from '../api/types';
 import {
+  aboutWhat,
   alone,
   hasRoom,
   KNOWN_MAX,
@@ -147,4 +148,17 @@ test('what the next node that steers has found late is the same', () => {
   const late = { ...live('l-1', 21_000), not_before_ms: DAY };
   expect(shown([live('s-1', 1_000)], [late])).toEqual(['l-1']);
   expect(shown([live('s-1', 1_000)], [live('l-1', 21_000)])).toEqual(['l-1', 's-1']);
+});
+
+test('what was typed is a name, or a part of one where none is called so', () => {
+  const subjects = ['node n1', 'device 2 of node n1', 'node n10', 'volume db', 'cluster'];
+  const all = subjects.map((subject, place) => event(`l-${place}`, place, subject));
+  const about = (typed: string, events = all) =>
+    events.filter(aboutWhat(events, typed)).map(({ subject }) => subject);
+  expect(about('')).toEqual(subjects);
+  expect(about('n1')).toEqual(['node n1', 'device 2 of node n1']);
+  expect(about(' Node N1 ')).toEqual(['node n1', 'device 2 of node n1']);
+  expect(about('n1', all.slice(2))).toEqual(['node n10']);
+  expect(about('d')).toEqual(['node n1', 'device 2 of node n1', 'node n10', 'volume db']);
+  expect(about('n7')).toEqual([]);
 });

@@ -139,3 +139,15 @@ function numberless({ detail }: Event): string {
 export function shownEvents(live: Event[], log: Event[], looked_ms: number): Event[] {
   return [...unlogged(live, log, looked_ms), ...log].sort((a, b) => b.at_ms - a.at_ms);
 }
+
+/**
+ * Tells whether an event is about what was typed. Of these events some may be about exactly that, as "node n1" and "device 2 of node n1"
+ * are about `n1`: then "node n10" is not meant. Else it is a part of a name.
+ */
+export function aboutWhat(events: Event[], typed: string): (event: Event) => boolean {
+  const sought = typed.trim().toLowerCase();
+  if (sought === '') return () => true;
+  const isExactly = ({ subject }: Event) => ` ${subject.toLowerCase()}`.endsWith(` ${sought}`);
+  if (events.some(isExactly)) return isExactly;
+  return ({ subject }) => subject.toLowerCase().includes(sought);
+}
