@@ -7,7 +7,7 @@ import { devicesQuery, deviceWorkQuery, useChange } from '../api/queries';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, Explained, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { HistoryCharts } from '../parts/chart';
-import { Dialog, Tick, useDialog } from '../parts/dialog';
+import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
 import { Left } from '../parts/left';
 import { RoleButton } from '../parts/role';
 import { say } from '../parts/say';
@@ -294,7 +294,7 @@ function PlainDialog({
   );
 }
 
-function RemoveDialog({
+export function RemoveDialog({
   node,
   device,
   onClose,
@@ -304,12 +304,15 @@ function RemoveDialog({
   onClose: () => void;
 }) {
   const [giveUp, setGiveUp] = useState(false);
+  const [typed, setTyped] = useState('');
   const change = useOrder(node);
+  const called = device.path || `device ${device.number}`;
   return (
     <Dialog
-      title="Remove a device"
+      title={`Remove a device of ${node}`}
       does="Remove device"
       danger
+      ready={typed === called}
       busy={change.isPending}
       error={change.error}
       onClose={onClose}
@@ -318,15 +321,16 @@ function RemoveDialog({
           { order: 'remove', device: device.number, ...(giveUp ? { give_up: true } : {}) },
           {
             onSuccess: () => {
-              say(`${device.path} is not a device of ${node} any more`);
+              say(`${called} is not a device of ${node} any more`);
               onClose();
             },
           },
         )
       }
     >
-      <p className="mono">{device.path}</p>
-      <p>The node does without it from then on.</p>
+      <p className="mono">{called}</p>
+      <p>{node} does without it from then on.</p>
+      <TypedName name={called} value={typed} onChange={setTyped} />
       {device.is_absent ? (
         <Tick
           label="Give up what is lacking because of it, where no other node has it: that data is lost"

@@ -5,13 +5,13 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { tokensQuery, useChange } from '../api/queries';
 import type { Role, Scope, Token, TokenCreate } from '../api/types';
-import { Commands, Empty, Panel, Shown } from '../parts/basic';
+import { Commands, Empty, Panel, Shown, Standing } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
 import { RoleButton } from '../parts/role';
 import { RoleSelect } from '../parts/role-select';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
-import { moment } from '../text/units';
+import { expiry } from '../text/tokens';
 
 const DAY_S = 86_400;
 
@@ -57,8 +57,9 @@ function columns(revoke: (token: Token) => void): Column<Token>[] {
     {
       id: 'until',
       head: 'Until',
+      tip: 'Until when it holds; one that ends within 14 days is marked',
       by: (one) => one.expires_ms,
-      cell: (one) => <span className="nowrap">{moment(one.expires_ms)}</span>,
+      cell: (one) => <Standing {...expiry(one)} />,
     },
     {
       id: 'orders',
