@@ -97,6 +97,8 @@ test('a volume is made by the wizard, and is in the list', async () => {
   const next = page.getByRole('button', { name: 'Next' });
   await next.click();
   await page.getByText('a name is needed').waitFor();
+  expect(await faults(page)).toEqual([]);
+  await shoot(page, 'wizard-fault-light');
   await page.getByLabel('Name').fill('sql-data');
   await page.getByLabel('Size').fill('1 GiB');
   await next.click();

@@ -106,7 +106,7 @@ test('settings are read by whoever may not change them, and typed into by whoeve
   page('viewer', <SettingsPage />);
   const delay = (): HTMLInputElement => screen.getByLabelText(/^Repair delay/);
   await waitFor(() => expect(delay().readOnly).toBe(true));
-  expect(screen.getByLabelText<HTMLInputElement>(/^Even out/).disabled).toBe(true);
+  expect(screen.getByLabelText<HTMLInputElement>(/^Even out: on/).disabled).toBe(true);
   screen.getByText(/seen, and not changed\. This takes an administrator/);
   cleanup();
   queryClient.clear();

@@ -52,6 +52,7 @@ export function SetForm<T extends Tagged, K extends string, C extends object>(
     setShown(null);
   };
   const change = changed(now, typed, toggled);
+  const isOn = toggled ?? toggle?.of(now) ?? false;
   const nothing = change !== null && Object.keys(change).length === 0;
   return (
     <form
@@ -88,10 +89,11 @@ export function SetForm<T extends Tagged, K extends string, C extends object>(
       })}
       {toggle ? (
         <Switch
-          label={toggle.label}
+          // One that cannot be used is pale: it says how it stands.
+          label={why === null ? toggle.label : `${toggle.label}: ${isOn ? 'on' : 'off'}`}
           description={toggle.means}
           disabled={why !== null}
-          checked={toggled ?? toggle.of(now)}
+          checked={isOn}
           onChange={(event) => {
             setShown(now);
             setToggled(event.currentTarget.checked);
