@@ -353,7 +353,7 @@ fn a_node_that_others_disown_is_not_brought_up_to_date() {
     let status = status(&whole(), &asked);
     assert_eq!(status.health, Health::Degraded);
     assert!(!status.protection.protected);
-    let lack = "warning: volume demo: 2 of 2 slices lack a good copy".to_owned();
+    let lack = "warning: volume demo: 2 of 2 slices have fewer good copies than the policy says (that on n2 is not good); nothing is lost, and hosts are served".to_owned();
     let error = format!("error: node n2: it {DISBELIEVES}");
     assert_eq!(said(&status), [error, lack]);
     assert_eq!((status.nodes.up, status.nodes.not_ready), (2, 1));
