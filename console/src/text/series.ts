@@ -263,10 +263,10 @@ export function ticks(
 /** Lines of a grid that doubles, at most. */
 const DOUBLES_MAX = 5;
 
-/** What a scale that doubles reaches, around the values that there are: powers of two, from one below the least value, so that it is seen. */
+/** What a scale that doubles reaches: powers of two around the values that there are, with half a doubling of room at least, so that all are seen. */
 export function doublesRange(low: number | null, high: number | null): [number, number] {
-  const least = low !== null && low > 0 ? Math.floor(Math.log2(low)) - 1 : 9;
-  const most = high !== null && high > 0 ? Math.ceil(Math.log2(high)) : 0;
+  const least = low !== null && low > 0 ? Math.floor(Math.log2(low) - 0.5) : 9;
+  const most = high !== null && high > 0 ? Math.ceil(Math.log2(high) + 0.5) : 0;
   return [2 ** least, 2 ** Math.max(most, least + 2)];
 }
 
