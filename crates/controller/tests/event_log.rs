@@ -336,7 +336,7 @@ async fn what_an_earlier_version_kept_as_an_alert_is_not_told_as_cleared() {
             assert!(state.remove("is_without_states").is_some());
         }
         std::fs::write(&file, last.to_string()).unwrap();
-        let again = Process::start_at(1, address, &store, folder).await;
+        let again = Process::start_at((1, 1), address, &store, folder).await;
         // What it begins with it tells in one pass.
         again.told(EventKind::Steering, "node n1", 2 + count).await;
         let log = again.log().await;
