@@ -48,9 +48,13 @@ impl Departures {
 
     /// What has waited for long enough.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Line> {
-        let is_due = |untold: &Untold| now.saturating_duration_since(untold.since) >= MOMENT;
-        let due = self.untold.extract_if(.., |_, untold| is_due(untold));
-        due.map(|(_, untold)| untold.line()).collect()
+        let mut due = Vec::new();
+        self.untold.retain(|_, untold| {
+            let is_due = now.saturating_duration_since(untold.since) >= MOMENT;
+            due.extend(is_due.then(|| untold.line()));
+            !is_due
+        });
+        due
     }
 
     /// All that has not been told.
