@@ -212,11 +212,15 @@ async fn serve<A: Api>(
         out,
     };
     // As a task of its own: what wakes the future that the runtime itself runs costs a system call each time.
-    let ended = tokio::task::spawn_local(reactor.run(signals)).await;
-    let ended = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+    let ended = joined(tokio::task::spawn_local(reactor.run(signals)).await);
     // The threads of the services end with this.
     drop(services.stop);
     ended
+}
+
+/// What a task came to; its panic goes on here.
+fn joined<T>(ended: Result<T, tokio::task::JoinError>) -> T {
+    ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// Whoever told it to stop did not wait until the devices were open.

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use holdfast_api::documents::{HistoryOf, HistoryQuery, LocalSupport, StallQuery};
+use holdfast_api::documents::{HistoryOf, HistoryQuery, LocalSupport, Retention, StallQuery};
 use holdfast_api::{ApiClient, redaction};
 use holdfast_tls::DEMO;
 use jiff::Timestamp;
@@ -195,15 +195,16 @@ async fn gather(
         );
     }
     logs(client, &asked, bundle).await?;
-    let kept = retention.map(|it| it.nodes).unwrap_or_default();
-    if wanted.is_empty() && kept.iter().any(|it| it.kept.node == DEMO.0) {
-        of_demo(client, bundle).await;
-    }
+    of_demo(client, retention.filter(|_| wanted.is_empty()), bundle).await;
     Ok(())
 }
 
 /// What a demo has beside its nodes: the log of what was done through its own address.
-async fn of_demo(client: &ApiClient, bundle: &mut Bundle) {
+async fn of_demo(client: &ApiClient, retention: Option<Retention>, bundle: &mut Bundle) {
+    let kept = retention.map(|it| it.nodes).unwrap_or_default();
+    if !kept.iter().any(|it| it.kept.node == DEMO.0) {
+        return;
+    }
     match client.local_support().await {
         // Another address of the same cluster may have answered: its part is there already.
         Ok(support) if support.node == DEMO.0 => bundle.node("demo", &support),
