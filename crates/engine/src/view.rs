@@ -1,7 +1,8 @@
-//! What a replica holds for true, for whoever checks a cluster from outside: the simulator.
+//! What a node and its replicas hold for true, for whoever checks a cluster from outside: the simulator.
 
 use alloc::vec::Vec;
 
+use holdfast_model::record::{SettingsRecord, SliceRecord, VolumeRecord};
 use holdfast_model::{CommandId, Entry, Epoch, Sequence, SliceId, VolumeId};
 use holdfast_stdx::Instant;
 
@@ -36,6 +37,23 @@ impl Engine {
             prepared: self.world.storage.store().prepared(*slice),
             committed: self.world.storage.store().committed(*slice),
         })
+    }
+
+    /// The slices' records by which this node goes, in order.
+    pub fn slice_records(&self) -> impl Iterator<Item = &SliceRecord> {
+        let slices = self.world.cluster.slices.values();
+        slices.map(|(record, _)| record)
+    }
+
+    /// The volumes' records by which this node goes, in order.
+    pub fn volume_records(&self) -> impl Iterator<Item = &VolumeRecord> {
+        self.world.cluster.volumes.values()
+    }
+
+    /// The cluster's settings by which this node goes.
+    #[must_use]
+    pub fn settings(&self) -> &SettingsRecord {
+        &self.world.cluster.settings
     }
 
     /// The commands that write to a volume and that are not over here: the parts of the portal's,

@@ -465,6 +465,9 @@ impl Cluster {
         if let Some(what) = self.left_of_volumes() {
             return Some(what);
         }
+        if let Some(node) = self.misinformed(&nodes) {
+            return Some(format!("{node} does not go by what the metadata holds"));
+        }
         for host in &self.hosts {
             if host.is_of_gone() {
                 if let Some(node) = host.unrefused(&nodes) {
@@ -510,6 +513,22 @@ impl Cluster {
         let named: u64 = status.replicas.iter().map(|replica| replica.pages).sum();
         let used = status.usage.pages_used;
         (used > named).then(|| format!("{node} has {used} pages, and {named} are of replicas"))
+    }
+
+    /// One of these nodes that goes by other records than those that there are.
+    fn misinformed(&mut self, nodes: &[NodeId]) -> Option<NodeId> {
+        let inventory = self.inventory()?;
+        let is_misinformed = |node: &&NodeId| {
+            let Some(process) = &self.nodes[*node].process else {
+                return false;
+            };
+            let engine = &process.engine;
+            let volumes = inventory.volumes.values().map(|volume| &volume.record);
+            !engine.slice_records().eq(inventory.slices.values())
+                || !engine.volume_records().eq(volumes)
+                || *engine.settings() != inventory.settings.record
+        };
+        nodes.iter().find(is_misinformed).copied()
     }
 
     fn slice_unconverged(&self, record: &SliceRecord) -> Option<String> {

@@ -16,7 +16,7 @@ use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
 };
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
@@ -39,6 +39,11 @@ const PATIENCE_MIN_NANOS: u64 = 100_000_000;
 const PATIENCE_MAX_NANOS: u64 = 900_000_000;
 /// How long it takes at most until a session notices that nothing comes any more.
 const SILENCE_MAX_MILLIS: u64 = 1500;
+/// One in so many reads that have not arrived when their connection breaks is sent over the next one instead.
+const WAITS_ONE_IN: u64 = 2;
+/// One session in so many that goes on over another connection breaks again, within so long.
+const FLAPS_ONE_IN: u64 = 4;
+const FLAP_MAX_NANOS: u64 = 20_000_000;
 /// A request that is given up arrives later than this, if it does.
 const GHOST_NANOS: u64 = 3_000_000_000;
 
@@ -102,6 +107,17 @@ struct Session {
 struct Pending {
     /// On its way; `None` once it has arrived.
     request: Option<MetadataRequest>,
+}
+
+impl Pending {
+    /// Whether it is on its way, and changes nothing.
+    fn is_read(&self) -> bool {
+        let Some(MetadataRequest::Transact(transaction)) = &self.request else {
+            return false;
+        };
+        let mut operations = transaction.success.iter().chain(&transaction.failure);
+        operations.all(|it| matches!(it, Operation::Range(_)))
+    }
 }
 
 impl Agreement {
@@ -463,6 +479,11 @@ impl Cluster {
                 format_args!("{} is disconnected", process.node),
             );
             for (token, pending) in session.pending {
+                let agreement = &mut self.agreement;
+                if pending.is_read() && agreement.prng.chance(1, WAITS_ONE_IN) {
+                    agreement.session(process).pending.insert(token, pending);
+                    continue;
+                }
                 self.may_haunt(process, token, pending);
                 let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
                 self.tell(process, Event::Metadata { token, answer })?;
@@ -496,9 +517,19 @@ impl Cluster {
                 let client = session.client;
                 session.watches.insert(token, watch);
                 self.metadata_applies(client, process, token, request)?;
+                self.may_flap(process);
             }
         }
         Ok(())
+    }
+
+    /// The connection over which a session goes on may break before what is asked over it is answered.
+    fn may_flap(&mut self, process: ProcessId) {
+        let prng = &mut self.agreement.prng;
+        if prng.chance(1, FLAPS_ONE_IN) {
+            let after = Duration::from_nanos(prng.below(FLAP_MAX_NANOS));
+            self.schedule(after, Happening::MetadataLost(process));
+        }
     }
 
     /// A process is gone, and its session with it.
