@@ -213,6 +213,10 @@ impl Cluster {
             }
             self.watched(now, revision, events);
         }
+        if let Some((_, asked)) = self.reading.filter(|_| self.is_behind) {
+            // Something that was told meanwhile was not believed, of what is believed now.
+            self.retry.get_or_insert(asked + RETRY);
+        }
     }
 
     /// The watch goes on over another connection. What answers there may be a copy: nothing is believed before the bookmark has been

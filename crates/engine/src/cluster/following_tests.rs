@@ -16,6 +16,8 @@ use super::super::processes::{
     FOUR, MINUTE, Metadata, ONE, Process, STEP, changes, cluster_record, made, registered, run,
 };
 use super::*;
+use crate::LinkId;
+use crate::vouching::Asked;
 use crate::{Astray, Lost, Notice};
 
 const FORKED: Astray = Astray::Lacking(Lost::Bookmark { is_other: true });
@@ -186,6 +188,42 @@ fn what_was_told_while_everything_was_read_is_not_lost_with_its_connection() {
     changes_settings(&mut right);
     node.hear(now, &right);
     node.reconnect(now);
+    go(&mut now, &mut right, &mut node);
+    assert!(is_following(&node));
+    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+}
+
+/// A late answer made it look older for a moment, while it was looked for the bookmark.
+#[test]
+fn what_was_told_while_the_metadata_looked_older_is_read() {
+    let (mut right, mut now, mut node) = registered();
+    let asked = Asked {
+        peer: NodeId(2),
+        link: LinkId(1),
+    };
+    let bookmark = Bookmark {
+        use_id: 7,
+        number: 1,
+    };
+    node.cluster.look_for_bookmark(asked, Vouch { bookmark });
+    let look = node.cluster.take_requests().next().expect("it looks");
+    node.reconnect(now);
+    let renewal = node.cluster.take_requests().next().expect("it renews");
+    let late = TransactionOutcome {
+        succeeded: true,
+        results: vec![OperationResult::Range(vec![])],
+        revision: Revision(1),
+    };
+    let late = MetadataAnswer::Transacted(late);
+    node.cluster.handle_answer(now, look.0, late);
+    assert!(node.cluster.is_astray());
+    changes_settings(&mut right);
+    node.hear(now, &right);
+    let MetadataRequest::Transact(transaction) = renewal.1 else {
+        panic!("it reads");
+    };
+    let found = MetadataAnswer::Transacted(right.transact(transaction));
+    node.cluster.handle_answer(now, renewal.0, found);
     go(&mut now, &mut right, &mut node);
     assert!(is_following(&node));
     assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
