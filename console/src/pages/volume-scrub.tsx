@@ -63,16 +63,11 @@ function isNothing(findings: Findings): boolean {
   return Object.values(findings).every((count) => count === 0);
 }
 
-/** A volume is scrubbed as soon as it is there, when nothing has been written to it. */
+/** A volume is scrubbed as soon as it is there, as a rule: nothing has been written to it by then. */
 function Unread({ last }: { last: Result }) {
-  const when = moment(last.ended_seconds * 1000);
-  return last.round === 1 ? (
-    <Empty title="Not scrubbed yet">
-      Its first round was when it was made ({when}): there was nothing to read.
-    </Empty>
-  ) : (
-    <Empty title="There was nothing to read">
-      Round {last.round} ended at {when}, and found nothing written.
+  return (
+    <Empty title={last.round === 1 ? 'Not scrubbed yet' : 'There was nothing to read'}>
+      Round {last.round} ended at {moment(last.ended_seconds * 1000)}, and found nothing written.
     </Empty>
   );
 }

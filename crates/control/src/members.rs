@@ -43,6 +43,8 @@ pub struct Sight {
     pub given_up: BTreeSet<(SliceId, NodeId)>,
     /// Bytes that a good copy of a slice takes on its node, of those slices of which one is heard.
     pub used: BTreeMap<SliceId, u64>,
+    /// Slices whose primary serves them, and says that nothing is in them.
+    pub empty: BTreeSet<SliceId>,
     /// Replicas that are not in sync, and say that they find no room on their node.
     pub lacks_room: BTreeSet<(SliceId, NodeId)>,
     /// What hosts have replicas do in a second, as [`Seen::work`].

@@ -113,10 +113,10 @@ pub fn scrub_progress(
     progress
 }
 
-/// Whether it is heard of each slice that nothing is in it.
+/// Whether each slice's primary says that nothing is in it. Of a copy that serves nobody it is not believed: its devices may be others.
 fn is_empty(inventory: &Inventory, sight: &Sight, volume: &VolumeRecord) -> bool {
     let mut slices = inventory.slices_of(volume);
-    slices.all(|slice| sight.used.get(&slice.slice) == Some(&0))
+    slices.all(|slice| sight.empty.contains(&slice.slice))
 }
 
 fn ended_at_once(begun: &ScrubRecord) -> ScrubResult {

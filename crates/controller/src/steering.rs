@@ -33,6 +33,7 @@ use crate::alarms::AlarmWatch;
 use crate::events::Chronicle;
 use crate::reports::Reports;
 use crate::trust::Steering;
+use crate::view;
 
 /// How long the lease lives on its own. Nobody waits for who steers: it need not be short.
 const TERM: Duration = Duration::from_secs(10);
@@ -521,6 +522,7 @@ pub(crate) fn sight(
         bad: bad.map(|slice| slice.slice).collect(),
         given_up: BTreeSet::new(),
         used: used_bytes(inventory, reports),
+        empty: view::empty(inventory, reports),
         lacks_room: lacks_room(inventory, reports),
         work: work(inventory, reports),
         unchanged: Duration::ZERO,

@@ -51,6 +51,7 @@ use work::{Missing, MissingState};
 pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
 pub(crate) use changes::{Change, Snapshot, in_words};
 pub(crate) use explain::{explain, unreached};
+pub(crate) use served::empty;
 pub(crate) use tasks::tasks;
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {

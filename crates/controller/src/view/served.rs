@@ -4,9 +4,12 @@
 //! - the epochs of who does not believe the metadata count for less than those of any other node;
 //! - a slice is told to be unserved by what was so at one moment, and not by two reports between which it was handed over.
 
+use std::collections::BTreeSet;
+
 use holdfast_api::documents::LocalSlice;
-use holdfast_model::NodeId;
+use holdfast_control::Inventory;
 use holdfast_model::record::SliceRecord;
+use holdfast_model::{NodeId, SliceId};
 
 use crate::reports::Reports;
 
@@ -30,6 +33,16 @@ pub(super) fn is_served(reports: &Reports, record: &SliceRecord) -> bool {
     server(reports, record).is_some() || is_handed_over(reports, record)
 }
 
+/// Slices that are empty, as who serves them says: a copy that serves nobody may have lost its devices.
+pub(crate) fn empty(inventory: &Inventory, reports: &Reports) -> BTreeSet<SliceId> {
+    let slices = inventory.slices.values();
+    let empty = slices.filter(|record| {
+        let server = server(reports, record);
+        server.is_some_and(|(_, replica)| replica.used_bytes == 0)
+    });
+    empty.map(|record| record.slice).collect()
+}
+
 /// Whether a slice is handed over at this moment, which takes hosts some milliseconds, from a primary that served until then. Each
 /// report is of another moment, up to a second ago: who led may say already that it does not any more, where the last report of
 /// who leads now is from before that, or from just between. So two reports of which each is true do not make an unserved slice.
@@ -45,7 +58,8 @@ fn is_handed_over(reports: &Reports, record: &SliceRecord) -> bool {
     let newest = newest.fold(record.epoch.0, u64::max);
     let is_followed = replicas().any(|(_, slice)| slice.epoch == newest && follows(slice));
     replicas().any(|(node, slice)| {
-        let is_handed = slice.handed_ms.is_some_and(|it| it < HAND_OVER_MS_MAX);
+        let is_named = record.primary == node || slice.epoch == newest;
+        let is_handed = is_named && slice.handed_ms.is_some_and(|it| it < HAND_OVER_MS_MAX);
         let leads_since = match record.epoch.0 == newest {
             true => record.primary == node,
             false => is_followed,
@@ -166,6 +180,12 @@ mod tests {
         );
         let fresh = [(1, replica(6, false)), (2, replica(6, false))];
         unserved((1, 6), &fresh, "both know of it, and nobody leads");
+        let passed_over = [(1, about_to_lead(5, Some(2))), (2, about_to_lead(6, None))];
+        unserved(
+            (2, 6),
+            &passed_over,
+            "who was handed it stood still, and another takes over",
+        );
         let lost = [(2, replica(6, false))];
         unserved((1, 6), &lost, "it was handed to a node that is lost");
         let same = [(1, replica(5, false)), (2, replica(5, false))];
@@ -183,5 +203,19 @@ mod tests {
         let said = [(1, replica(5, false)), (2, replica(6, false))];
         let replicas = [BOTH[0], BOTH[1], third];
         assert_eq!(health((1, 6), &replicas, &said), Health::Degraded);
+    }
+
+    #[test]
+    fn what_a_copy_lacks_that_serves_nobody_is_not_taken_for_empty() {
+        let inventory = inventory(vec![slice_record(0, &BOTH)]);
+        let is_empty = |one: LocalSlice, two: LocalSlice| {
+            let reports = Reports::of([local(1, vec![one]), local(2, vec![two])]);
+            !empty(&inventory, &reports).is_empty()
+        };
+        let holds = |bytes, serving| local_slice(0, 5, serving, bytes);
+        assert!(is_empty(holds(0, true), holds(0, false)));
+        assert!(!is_empty(holds(4096, true), holds(0, false)));
+        // Its devices are others, or those of who serves are not open yet.
+        assert!(!is_empty(holds(0, false), holds(0, false)));
     }
 }

@@ -101,7 +101,10 @@ pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
     match &scrub.last {
         // Of a new volume that is known as soon as it is there.
         Some(last) if last.findings == ScrubFindings::default() => {
-            text.push_str("scrubbed  nothing yet: there was nothing to read\n");
+            text.push_str(&format!(
+                "scrubbed  nothing: by {} UTC nothing was written\n",
+                utc(last.ended_seconds * 1000)
+            ));
         }
         Some(last) => text.push_str(&format!(
             "scrubbed  until {} UTC, in {} s: {}\n",
@@ -161,7 +164,8 @@ mod tests {
             ..Scrub::default()
         };
         let told = text(&new, 3);
-        assert_eq!(told, "scrubbed  nothing yet: there was nothing to read\n");
+        let words = "scrubbed  nothing: by 1970-01-01 00:01:10.000 UTC nothing was written\n";
+        assert_eq!(told, words);
         scrub.running = Some(ScrubRun {
             round: 2,
             began_seconds: 86_400,
