@@ -25,6 +25,9 @@ test('an alarm says the title of its kind, and one that is over what it was', ()
   const text = (kind: string, said = detail) => eventText({ kind, detail: said } as never, kinds);
   expect(text('alarm-raised')).toBe('A node is lost: it does not answer');
   expect(text('alarm-cleared')).toBe('A node is lost: it was “it does not answer”');
+  expect(text('alarm-cleared', `${detail} - it has been well again for 10 s`)).toBe(
+    'A node is lost: it was “it does not answer”, and has been well again for 10 s',
+  );
   expect(text('alert-cleared', 'n2 is down')).toBe('it was “n2 is down”');
   // What is not known is told as it is, and what only looks like a code is none.
   expect(text('alarm-raised', 'clock: late')).toBe('clock: late');

@@ -53,6 +53,9 @@ export function eventTone({ kind, severity }: Pick<Event, 'kind' | 'severity'>):
   return isWell || kindWords(kind).isOver ? 'good' : 'calm';
 }
 
+/** For how long it has been well, behind what was seen of an alarm that is over. */
+const WELL_AGAIN = / - it (has been well again for \d+ s)$/;
+
 /** The code of an alarm's kind, before what was seen. */
 const CODE = /^([a-z][a-z-]*): (?=.)/;
 
@@ -68,5 +71,7 @@ export function eventText(
   const title = kinds.find((one) => one.kind === code)?.title;
   const seen = title === undefined ? detail : detail.slice(detail.indexOf(': ') + 2);
   const isPast = kind === 'alarm-cleared' || kind === 'alert-cleared';
-  return `${title === undefined ? '' : `${title}: `}${isPast ? `it was “${seen}”` : seen}`;
+  const since = isPast ? WELL_AGAIN.exec(seen) : null;
+  const was = `it was “${seen.slice(0, since?.index)}”${since ? `, and ${since[1]}` : ''}`;
+  return `${title === undefined ? '' : `${title}: `}${isPast ? was : seen}`;
 }
