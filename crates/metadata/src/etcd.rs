@@ -132,8 +132,6 @@ impl EtcdError {
     #[must_use]
     pub fn is_answer(&self) -> bool {
         match self {
-            // A process that ends takes connections still.
-            Self::Tls(TlsRefusal::Ended) => false,
             Self::Tls(_) => true,
             Self::Status(status) => calls::is_leaderless(status),
             Self::Connect(_) | Self::TooSlow | Self::Watch(_) => false,

@@ -119,8 +119,7 @@ async fn etcd_with_tls_is_used_and_who_is_not_known_is_refused() {
     assert_eq!(refused(&elsewhere).await, TlsRefusal::OtherName);
     let plain = Cluster::start(Release::Built, 1);
     let plain = config(&plain, Some(tls(&authority, None)));
-    // It closes what it does not understand.
-    assert_eq!(refused(&plain).await, TlsRefusal::Ended);
+    assert_eq!(refused(&plain).await, TlsRefusal::NoTls);
 }
 
 /// Has no TLS for who begins with it, as whoever is on the way can say, and tells of everybody who comes without.

@@ -178,9 +178,7 @@ pub(super) async fn connect(address: &str, tls: Option<&EtcdTls>) -> Result<Chan
             SECURE.note(address);
             Ok(channel)
         }
-        Err(EtcdError::Tls(TlsRefusal::NoTls | TlsRefusal::Ended))
-            if SECURE.may_be_plain(address) =>
-        {
+        Err(EtcdError::Tls(TlsRefusal::NoTls)) if SECURE.may_be_plain(address) => {
             dial(address, None).await
         }
         Err(EtcdError::Tls(TlsRefusal::NoTls)) => Err(TlsRefusal::Downgraded.into()),

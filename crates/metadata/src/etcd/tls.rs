@@ -203,13 +203,6 @@ pub enum TlsRefusal {
          [etcd] has it spoken to in the clear until all members have TLS (docs/upgrade.md)"
     )]
     NoTls,
-    /// It has said nothing of TLS: it does not speak it, or is no member that runs.
-    #[error(
-        "what answers does not speak TLS, or is about to end: it ends the connection without a word. Is it an http:// endpoint? Where \
-         etcd.members names it, `plain = true` in the section [etcd] has it spoken to in the clear until all members have TLS \
-         (docs/upgrade.md)"
-    )]
-    Ended,
     /// It does not speak TLS, and did before.
     #[error(
         "it had TLS, and what answers there now does not: it is not spoken to in the clear any more, for somebody may be on the way; \
@@ -273,9 +266,9 @@ impl TlsRefusal {
 
     /// What an alert of the member's means, or its silence, from how rustls tells it. Go's TLS says `BadCertificate` of one that is missing.
     fn of_text(text: &str) -> Option<Self> {
-        // Some close what they do not understand, without a word, and so does whoever is about to end.
+        // Some close what they do not understand, without a word.
         if text == "tls handshake eof" {
-            return Some(Self::Ended);
+            return Some(Self::NoTls);
         }
         let alert = text.strip_prefix("received fatal alert: ")?;
         let is_of_certificates = [
@@ -296,21 +289,6 @@ impl TlsRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// It may be a process that is about to end, which takes connections and says nothing.
-    #[test]
-    fn who_ends_a_connection_without_a_word_has_not_answered() {
-        let ended = TlsRefusal::of_text("tls handshake eof").unwrap();
-        assert_eq!(ended, TlsRefusal::Ended);
-        assert!(!EtcdError::Tls(ended).is_answer());
-        for answered in [
-            TlsRefusal::NoTls,
-            TlsRefusal::Certificate,
-            TlsRefusal::Closed,
-        ] {
-            assert!(EtcdError::Tls(answered).is_answer(), "{answered}");
-        }
-    }
 
     #[test]
     fn what_is_remembered_is_bounded_and_then_nothing_is_plain() {
