@@ -138,6 +138,8 @@ pub fn of_demo(directory: &Path, name: &str) -> LocalSupport {
         name: name.to_owned(),
         versions: versions(),
         taken_ms: now_ms(),
+        // It has none, and what a node has is a table.
+        configuration: serde_json::json!({}),
         audit: redaction::text(&audit),
         audit_before: redaction::text(&audit_before),
         missing,
@@ -319,6 +321,7 @@ mod tests {
     fn a_demo_has_what_was_done_through_it_and_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let nothing = of_demo(directory.path(), "demo");
+        assert!(nothing.configuration.is_object(), "as the document says");
         assert_eq!((nothing.audit.as_str(), nothing.missing), ("", Vec::new()));
         planted(directory.path());
         let support = of_demo(directory.path(), "demo");

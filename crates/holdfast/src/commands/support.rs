@@ -371,7 +371,8 @@ impl Bundle {
             "log_bytes_before": log_bytes_before,
         });
         self.document(&format!("{folder}/about.json"), &about);
-        if !configuration.is_null() {
+        let has_none = configuration.is_null() || *configuration == serde_json::json!({});
+        if !has_none {
             self.document(&format!("{folder}/configuration.json"), configuration);
         }
         if let Some(report) = report {
