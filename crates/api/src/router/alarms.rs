@@ -119,6 +119,13 @@ pub(super) async fn change_alarm_kind<A: Api>(
     request: Result<Json<AlarmKindChange>, JsonRejection>,
 ) -> Result<Set<AlarmKind>, Problem> {
     let Json(change) = request.map_err(|rejection| refuse(&rejection))?;
+    for (name, value) in [("set", change.set), ("clear", change.clear)] {
+        if value.is_some_and(|value| i64::try_from(value).is_err()) {
+            let detail = format!("{name} is more than {}", i64::MAX);
+            let hint = "`off` has none of the kind raised";
+            return Err(Problem::new(ProblemKind::Invalid, &detail).hint(hint));
+        }
+    }
     let about = About::set(&change);
     let change = Conditional {
         request: Some(change),
