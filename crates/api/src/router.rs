@@ -422,14 +422,18 @@ fn stall_query(query: Result<Query<StallQuery>, QueryRejection>) -> Result<Stall
     Err(Problem::new(ProblemKind::Invalid, &detail).hint("a node keeps no more than that"))
 }
 
-/// Whether a time in milliseconds since 1970 is one that the document lets be, where numbers are of 64 bits with a sign.
+/// Whether a time in milliseconds since 1970 is one that the document lets be.
 fn check_time(name: &str, time_ms: Option<u64>) -> Result<(), Problem> {
-    let is_one = time_ms.is_none_or(|time| i64::try_from(time).is_ok());
-    if is_one {
+    check_number(name, time_ms, "it is in milliseconds since 1970")
+}
+
+/// Whether a number is one that the document lets be, where they are of 64 bits with a sign; the hint is for one that is not.
+fn check_number(name: &str, number: Option<u64>, hint: &str) -> Result<(), Problem> {
+    if number.is_none_or(|number| i64::try_from(number).is_ok()) {
         return Ok(());
     }
     let detail = format!("{name} is more than {}", i64::MAX);
-    Err(Problem::new(ProblemKind::Invalid, &detail).hint("it is in milliseconds since 1970"))
+    Err(Problem::new(ProblemKind::Invalid, &detail).hint(hint))
 }
 
 /// What a query asks.

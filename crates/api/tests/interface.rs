@@ -1415,6 +1415,23 @@ async fn what_may_be_changed_has_a_tag_and_changes_hold_for_it() {
     assert!(known.ends_with("\r\n\r\n"), "{known}");
 }
 
+/// Numbers have a sign, by the document.
+#[tokio::test]
+async fn a_threshold_is_a_number_that_the_document_lets_be() {
+    let (url, _) = start(Remembering::default()).await;
+    for field in ["set", "clear"] {
+        let change = |number: u64| format!("{{\"{field}\":{number}}}");
+        let patch = "PATCH /api/v1/alarm-kinds/device-slow";
+        let greatest = send(&url, patch, "accept: */*", &change(i64::MAX as u64)).await;
+        // It comes to be asked of whoever knows the kinds, of which there is none here.
+        assert!(greatest.starts_with("HTTP/1.1 404"), "{greatest}");
+        let refused = send(&url, patch, "accept: */*", &change(1 << 63)).await;
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+        let says = format!("{field} is more than 9223372036854775807");
+        assert!(refused.contains(&says), "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn a_creation_may_bear_a_key() {
     let (url, api) = start(Remembering::default()).await;

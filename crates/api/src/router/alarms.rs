@@ -13,7 +13,7 @@ use super::answers::{OfAll, OfChange, OfOrder, OfQuery, OfRemoval, OfTaggedChang
 use super::guard::About;
 use super::page::{PageQuery, chosen, page};
 use super::tagged::{IfMatch, Set, Tagged};
-use super::{asked, conditional, named, path_of, refuse};
+use super::{asked, check_number, conditional, named, path_of, refuse};
 use crate::documents::{
     ALARM_NOTE_MAX, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
     AlarmQuery, Receiver, ReceiverList, ReceiverPut,
@@ -120,11 +120,7 @@ pub(super) async fn change_alarm_kind<A: Api>(
 ) -> Result<Set<AlarmKind>, Problem> {
     let Json(change) = request.map_err(|rejection| refuse(&rejection))?;
     for (name, value) in [("set", change.set), ("clear", change.clear)] {
-        if value.is_some_and(|value| i64::try_from(value).is_err()) {
-            let detail = format!("{name} is more than {}", i64::MAX);
-            let hint = "`off` has none of the kind raised";
-            return Err(Problem::new(ProblemKind::Invalid, &detail).hint(hint));
-        }
+        check_number(name, value, "`off` has none of the kind raised")?;
     }
     let about = About::set(&change);
     let change = Conditional {
