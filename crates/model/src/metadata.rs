@@ -123,6 +123,15 @@ pub struct Transaction {
     pub failure: Vec<Operation>,
 }
 
+impl Transaction {
+    /// Whether nothing is changed, whichever branch is done.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        let mut operations = self.success.iter().chain(&self.failure);
+        operations.all(|operation| matches!(operation, Operation::Range(_)))
+    }
+}
+
 /// What one operation answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationResult {

@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
-    Transaction, TransactionOutcome,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector, Transaction,
+    TransactionOutcome,
 };
 use holdfast_stdx::Duration;
 use tokio::time::Instant;
@@ -63,11 +63,7 @@ struct Waiting {
 
 impl Waiting {
     fn is_change(&self) -> bool {
-        let MetadataRequest::Transact(transaction) = &self.request else {
-            return false;
-        };
-        let mut operations = transaction.success.iter().chain(&transaction.failure);
-        operations.any(|operation| !matches!(operation, Operation::Range(_)))
+        matches!(&self.request, MetadataRequest::Transact(transaction) if !transaction.is_read())
     }
 }
 

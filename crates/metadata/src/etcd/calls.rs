@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use holdfast_model::metadata::{
-    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, RANGE_BYTES_MAX,
+    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, RANGE_BYTES_MAX,
     TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use http::uri::PathAndQuery;
@@ -126,10 +126,9 @@ impl Member {
 
     async fn transact(&self, transaction: &Transaction) -> Result<MetadataAnswer, Status> {
         let request: TxnRequest = self.root.transaction(transaction);
-        let mut operations = transaction.success.iter().chain(&transaction.failure);
         let patience = if looks_only(transaction) {
             LOOK_PATIENCE
-        } else if operations.all(|operation| matches!(operation, Operation::Range(_))) {
+        } else if transaction.is_read() {
             READ_PATIENCE
         } else {
             CHANGE_PATIENCE

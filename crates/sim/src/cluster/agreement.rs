@@ -16,7 +16,7 @@ use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector,
 };
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
@@ -112,11 +112,7 @@ struct Pending {
 impl Pending {
     /// Whether it is on its way, and changes nothing.
     fn is_read(&self) -> bool {
-        let Some(MetadataRequest::Transact(transaction)) = &self.request else {
-            return false;
-        };
-        let mut operations = transaction.success.iter().chain(&transaction.failure);
-        operations.all(|it| matches!(it, Operation::Range(_)))
+        matches!(&self.request, Some(MetadataRequest::Transact(transaction)) if transaction.is_read())
     }
 }
 

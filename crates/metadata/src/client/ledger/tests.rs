@@ -1,4 +1,4 @@
-use holdfast_model::metadata::{LeaseId, WatchEvent};
+use holdfast_model::metadata::{LeaseId, Operation, WatchEvent};
 
 use super::*;
 
