@@ -49,6 +49,13 @@ fn changes_settings(metadata: &mut Metadata) {
     metadata.transact(changes([put]));
 }
 
+/// In the end the node follows, and goes by what was changed.
+fn goes_by_changed_settings(now: &mut Instant, metadata: &mut Metadata, node: &mut Process) {
+    go(now, metadata, node);
+    assert!(is_following(node));
+    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+}
+
 fn is_following(process: &Process) -> bool {
     process.cluster.is_ready() && !process.cluster.is_astray()
 }
@@ -168,9 +175,7 @@ fn what_was_held_back_is_not_lost_with_its_connection() {
     changes_settings(&mut right);
     node.hear(now, &right);
     node.reconnect(now);
-    go(&mut now, &mut right, &mut node);
-    assert!(is_following(&node));
-    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+    goes_by_changed_settings(&mut now, &mut right, &mut node);
 }
 
 /// The second connection fails, a third one comes and goes while everything is read again.
@@ -188,9 +193,7 @@ fn what_was_told_while_everything_was_read_is_not_lost_with_its_connection() {
     changes_settings(&mut right);
     node.hear(now, &right);
     node.reconnect(now);
-    go(&mut now, &mut right, &mut node);
-    assert!(is_following(&node));
-    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+    goes_by_changed_settings(&mut now, &mut right, &mut node);
 }
 
 /// A late answer made it look older for a moment, while it was looked for the bookmark.
@@ -224,9 +227,7 @@ fn what_was_told_while_the_metadata_looked_older_is_read() {
     };
     let found = MetadataAnswer::Transacted(right.transact(transaction));
     node.cluster.handle_answer(now, renewal.0, found);
-    go(&mut now, &mut right, &mut node);
-    assert!(is_following(&node));
-    assert_eq!(node.cluster.settings.scrub_rate, SCRUB_RATE);
+    goes_by_changed_settings(&mut now, &mut right, &mut node);
 }
 
 /// It was far ahead there, made volumes, and holds slices of them.
