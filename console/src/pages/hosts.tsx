@@ -14,19 +14,23 @@ import { PutDialog, RemoveDialog } from './host-changes';
 
 type Change = (kind: 'put' | 'remove', initiator: Initiator) => void;
 
+function nameColumn(tip: string): Column<{ name: string }> {
+  return {
+    id: 'name',
+    head: 'Initiator',
+    tip,
+    by: (one) => one.name,
+    cell: (one) => (
+      <Link to={address('hosts', one.name)} className="mono" title="Its sessions and paths">
+        {one.name}
+      </Link>
+    ),
+  };
+}
+
 function columns(change: Change): Column<Initiator>[] {
   return [
-    {
-      id: 'name',
-      head: 'Initiator',
-      tip: 'Its iSCSI name',
-      by: (one) => one.name,
-      cell: (one) => (
-        <Link to={address('hosts', one.name)} className="mono" title="Its sessions and paths">
-          {one.name}
-        </Link>
-      ),
-    },
+    nameColumn('Its iSCSI name'),
     {
       id: 'chap',
       head: 'Proves itself',
@@ -168,17 +172,7 @@ export function HostsPage() {
 
 function guestColumns(record: (name: string) => void): Column<Guest>[] {
   return [
-    {
-      id: 'name',
-      head: 'Initiator',
-      tip: 'Its iSCSI name, as it has logged in with it',
-      by: (one) => one.name,
-      cell: (one) => (
-        <Link to={address('hosts', one.name)} className="mono" title="Its sessions and paths">
-          {one.name}
-        </Link>
-      ),
-    },
+    nameColumn('Its iSCSI name, as it has logged in with it'),
     {
       id: 'record',
       head: 'Record',
