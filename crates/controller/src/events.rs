@@ -17,6 +17,7 @@ mod of_all;
 #[cfg(test)]
 mod sample;
 mod taking_up;
+mod witness;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,7 @@ use crate::view::{Change, Snapshot};
 
 pub(crate) use self::chronicle::Chronicle;
 pub use self::log::{EVENTS_FILE, EventLog};
+pub(crate) use self::witness::Witness;
 
 /// Listeners of one node at a time: an eighth of the connections that the interface takes.
 pub const LISTENERS_MAX: usize = 16;

@@ -30,17 +30,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::Controller;
 use crate::alarms::AlarmWatch;
-use crate::events::Chronicle;
+use crate::events::{Chronicle, Witness};
 use crate::reports::Reports;
 use crate::trust::Steering;
 use crate::view;
 
-/// How long the lease lives on its own. Nobody waits for who steers: it need not be short.
-const TERM: Duration = Duration::from_secs(10);
+/// How long the lease lives on its own. No data waits for who steers; alarms and repairs do, and so do those who read what happens.
+const TERM: Duration = Duration::from_secs(6);
 /// How often the lease is renewed: three times before it ends.
-const RENEWAL: Duration = Duration::from_secs(3);
+const RENEWAL: Duration = Duration::from_secs(2);
 /// Between two looks of one who might steer.
-const STAND_PAUSE: Duration = Duration::from_secs(3);
+const STAND_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes at least: steps of a move follow each other at this pace.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes passes as much time as one took, so many times.
@@ -233,11 +233,13 @@ impl Heard {
 
 /// Steers whenever nobody else does. Never ends.
 pub(crate) async fn run(controller: Controller) {
+    let mut standing = Standing::default();
     loop {
-        match stand(&controller).await {
+        match standing.stand(&controller).await {
             Stood::Chosen(mut own) => {
                 tracing::info!("steers the cluster from now on");
-                let over = lead(&controller, &mut own).await;
+                let witness = std::mem::take(&mut standing.witness);
+                let over = lead(&controller, &mut own, witness).await;
                 controller.silences.note(BTreeMap::new());
                 tracing::info!("steers the cluster no more");
                 // In metadata that is not believed nothing is changed: there the lease ends by itself.
@@ -248,11 +250,19 @@ pub(crate) async fn run(controller: Controller) {
                         .await;
                 }
             }
-            Stood::Behind(leader) => controller.copy_events(leader).await,
+            Stood::Behind(leader) => standing.witness.pass(&controller, leader).await,
             Stood::Nowhere => {}
         }
         sleep(STAND_PAUSE).await;
     }
+}
+
+/// What one that does not steer remembers.
+#[derive(Debug, Default)]
+struct Standing {
+    witness: Witness,
+    /// The one that steered was an earlier start of this node: others have seen what happened since.
+    gives_way: bool,
 }
 
 /// What came of standing.
@@ -265,16 +275,25 @@ enum Stood {
     Nowhere,
 }
 
-/// Takes the lead, if nobody has it, and the node may.
-async fn stand(controller: &Controller) -> Stood {
-    let steering = controller.may_steer();
-    if steering == Steering::Disbelieved {
-        return Stood::Nowhere;
-    }
-    match look(controller).await {
-        Some(stood) => stood,
-        None if steering == Steering::Allowed => take_lead(controller).await,
-        None => Stood::Nowhere,
+impl Standing {
+    /// Takes the lead, if nobody has it, and the node may.
+    async fn stand(&mut self, controller: &Controller) -> Stood {
+        let steering = controller.may_steer();
+        if steering == Steering::Disbelieved {
+            return Stood::Nowhere;
+        }
+        match look(controller).await {
+            Some(stood) => {
+                if let Stood::Behind(leader) = stood {
+                    self.gives_way = leader == NodeId(controller.number());
+                }
+                stood
+            }
+            // In the pause after this each other one looks.
+            None if std::mem::take(&mut self.gives_way) => Stood::Nowhere,
+            None if steering == Steering::Allowed => take_lead(controller).await,
+            None => Stood::Nowhere,
+        }
     }
 }
 
@@ -346,8 +365,11 @@ async fn take_lead(controller: &Controller) -> Stood {
     }
 }
 
-async fn lead(controller: &Controller, own: &mut Lead) -> Over {
-    let mut memory = Memory::default();
+async fn lead(controller: &Controller, own: &mut Lead, witness: Witness) -> Over {
+    let mut memory = Memory {
+        chronicle: Chronicle::after(witness),
+        ..Memory::default()
+    };
     loop {
         let begun = Instant::now();
         let waited = match pass(controller, own, &mut memory).await {
@@ -357,9 +379,9 @@ async fn lead(controller: &Controller, own: &mut Lead) -> Over {
         let worked = begun.elapsed().saturating_sub(waited);
         let end = Instant::now() + PASS_PAUSE.max(worked * PASS_REST);
         // However long that is, the lease lives on.
-        while Instant::now() < end || own.renewed.elapsed() >= RENEWAL {
-            if own.renewed.elapsed() >= RENEWAL && !renew(controller, own).await {
-                return Over::Deposed;
+        while Instant::now() < end || own.is_to_be_renewed() {
+            if let Err(over) = own.live_on(controller).await {
+                return over;
             }
             sleep(
                 end.saturating_duration_since(Instant::now())
@@ -370,26 +392,44 @@ async fn lead(controller: &Controller, own: &mut Lead) -> Over {
     }
 }
 
-/// Renews the lease, as of before it is asked for; false if it has ended. Without an answer it is tried
-/// again as long as there may be one.
-async fn renew(controller: &Controller, own: &mut Lead) -> bool {
-    let asked = Instant::now();
-    let keep_alive = MetadataRequest::KeepAlive(own.lease);
-    match controller.desk.ask(keep_alive).await {
-        MetadataAnswer::KeptAlive => {
-            own.renewed = asked;
-            true
+impl Lead {
+    fn is_to_be_renewed(&self) -> bool {
+        self.renewed.elapsed() >= RENEWAL
+    }
+
+    /// Renews the lease where that is due, as of before it is asked for. Without an answer it is tried again as long as there may be one.
+    ///
+    /// # Errors
+    /// It has ended.
+    async fn live_on(&mut self, controller: &Controller) -> Result<(), Over> {
+        if !self.is_to_be_renewed() {
+            return Ok(());
         }
-        MetadataAnswer::Failed(MetadataError::NoSuchLease) => false,
-        _ => {
-            sleep(PASS_PAUSE).await;
-            own.renewed.elapsed() < TERM
+        let asked = Instant::now();
+        let keep_alive = MetadataRequest::KeepAlive(self.lease);
+        match controller.desk.ask(keep_alive).await {
+            MetadataAnswer::KeptAlive => {
+                self.renewed = asked;
+                Ok(())
+            }
+            MetadataAnswer::Failed(MetadataError::NoSuchLease) => Err(Over::Deposed),
+            _ => {
+                sleep(PASS_PAUSE).await;
+                match self.renewed.elapsed() < TERM {
+                    true => Ok(()),
+                    false => Err(Over::Deposed),
+                }
+            }
         }
     }
 }
 
 /// Looks once, and writes what follows. Tells for how long it was waited for nodes that are away.
-async fn pass(controller: &Controller, lead: &Lead, memory: &mut Memory) -> Result<Duration, Over> {
+async fn pass(
+    controller: &Controller,
+    lead: &mut Lead,
+    memory: &mut Memory,
+) -> Result<Duration, Over> {
     if !memory.may_plan(controller.may_steer(), Instant::now())? {
         return Ok(Duration::ZERO);
     }
@@ -436,6 +476,8 @@ async fn pass(controller: &Controller, lead: &Lead, memory: &mut Memory) -> Resu
     let looked = &mut memory.sealed;
     steps.extend(controller.seal_anew((&inventory, &reports), looked).await);
     for mut step in steps {
+        // There may be many, and each of them is a write.
+        lead.live_on(controller).await?;
         let leads = Compare::Value {
             key: LEADER_KEY.into(),
             equals: lead.own.clone(),

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::log::EventLog;
 use super::taking_up::Found;
+use super::witness::Witness;
 use crate::Controller;
 use crate::alarms::{AlarmsSeen, alarm_changes};
 use crate::reports::Reports;
@@ -42,6 +43,24 @@ pub(super) struct Told {
     is_without_states: bool,
     /// Where the last event stands.
     pub(super) at: Option<EventPlace>,
+}
+
+impl Found {
+    /// What has changed since then that nobody has told: it is what is compared with next.
+    fn changes(&self, now: &mut Snapshot) -> Vec<Change> {
+        let Some(told) = &self.told else {
+            return Vec::new();
+        };
+        let changes = now.follow(&told.snapshot).into_iter();
+        let changes = changes.filter(|it| told.is_comparable(it) && !self.has_told(it));
+        changes.collect()
+    }
+
+    /// Since when what is seen at a time may have been so, where that is longer ago than a look takes.
+    fn not_before_ms(&self, at_ms: u64) -> Option<u64> {
+        let is_soon = at_ms.saturating_sub(self.looked_ms) <= SOON.as_millis() as u64;
+        (self.told.is_some() && !is_soon).then_some(self.looked_ms)
+    }
 }
 
 impl Told {
@@ -73,6 +92,8 @@ pub(crate) struct Chronicle {
     count: u32,
     /// When it was last put down how everything is.
     written: Instant,
+    /// How everything was before this term, while nobody put anything down: the oldest first.
+    witnessed: Vec<Snapshot>,
 }
 
 impl Default for Chronicle {
@@ -82,6 +103,7 @@ impl Default for Chronicle {
             term: String::new(),
             count: 0,
             written: Instant::now(),
+            witnessed: Vec::new(),
         }
     }
 }
@@ -95,6 +117,13 @@ impl Drop for Chronicle {
 }
 
 impl Chronicle {
+    /// That of one who has seen this before it began to steer.
+    pub(crate) fn after(witness: Witness) -> Self {
+        let mut chronicle = Self::default();
+        chronicle.witnessed = witness.into_seen();
+        chronicle
+    }
+
     /// Puts down what has changed since the pass before, as long as whoever steers is sure to: until then.
     pub(crate) async fn pass(
         &mut self,
@@ -114,21 +143,21 @@ impl Chronicle {
         let mut now = Snapshot::of(inventory, reports);
         let at_ms = now.at_ms();
         let before = self.told_before(controller, log, inventory, at_ms);
-        let Some((found, mut events)) = before.await else {
+        let Some((mut found, begun)) = before.await else {
             return;
         };
-        let mut changes: Vec<Change> = lacks(log.lost()).into_iter().collect();
-        if let Some(told) = &found.told {
-            let followed = now.follow(&told.snapshot).into_iter();
-            changes.extend(followed.filter(|change| told.is_comparable(change)));
-            if let (Some(before), Some(then)) = (&told.alarms, &alarms) {
-                changes.extend(alarm_changes(before, then));
-            }
+        let mut events = self.witnessed(&mut found);
+        events.extend(begun);
+        let lacks = lacks(log.lost()).filter(|change| !found.has_told(change));
+        let mut changes: Vec<Change> = lacks.into_iter().collect();
+        changes.extend(found.changes(&mut now));
+        if let Some(told) = &found.told
+            && let (Some(before), Some(then)) = (&told.alarms, &alarms)
+        {
+            let changed = alarm_changes(before, then).into_iter();
+            changes.extend(changed.filter(|change| !found.has_told(change)));
         }
-        changes.retain(|change| !found.has_told(change));
-        let before = found.looked_ms;
-        let is_soon = at_ms.saturating_sub(before) <= SOON.as_millis() as u64;
-        let not_before_ms = (found.told.is_some() && !is_soon).then_some(before);
+        let not_before_ms = found.not_before_ms(at_ms);
         events.extend(
             changes
                 .into_iter()
@@ -146,6 +175,31 @@ impl Chronicle {
         };
         self.put_down(controller, log, events, &told);
         self.before = Before::Told(Box::new(told));
+    }
+
+    /// What changed while nobody put anything down, as far as it was seen here: that is what is compared with from then on.
+    fn witnessed(&mut self, found: &mut Found) -> Vec<Event> {
+        let mut events = Vec::new();
+        for mut seen in std::mem::take(&mut self.witnessed) {
+            let at_ms = seen.at_ms();
+            // Somebody has told more since.
+            if at_ms <= found.looked_ms {
+                continue;
+            }
+            let changes = found.changes(&mut seen);
+            let not_before_ms = found.not_before_ms(at_ms);
+            events.extend(
+                changes
+                    .into_iter()
+                    .map(|change| self.event(at_ms, not_before_ms, change)),
+            );
+            if let Some(told) = &mut found.told {
+                told.snapshot = seen;
+                told.is_without_states = true;
+                found.looked_ms = at_ms;
+            }
+        }
+        events
     }
 
     /// What to compare with, and what is told first of all. Nothing as long as that is not known: whatever changes meanwhile is told

@@ -38,25 +38,40 @@ const TIME_MAX: Duration = Duration::from_secs(3);
 
 impl Controller {
     /// Keeps a copy of what whoever steers has put down, if that is this node's part.
-    pub(crate) async fn copy_events(&self, leader: NodeId) {
+    pub(super) async fn copy_events(&self, leader: NodeId) -> Copied {
         let Some(log) = &self.event_log else {
-            return;
+            return Copied::ByOthers;
         };
         let own = NodeId(self.number());
         let nodes = self.known_nodes.records();
         let Some(record) = nodes.iter().find(|node| node.node == leader) else {
-            return;
+            return Copied::ByOthers;
         };
         if own == leader || !is_keeper(&nodes, leader, own) {
-            return;
+            return Copied::ByOthers;
         }
         let Some(client) = client_of(record, self.connector.as_ref()) else {
-            return;
+            return Copied::ByOthers;
         };
-        if copy(log, &client, leader).await.is_none() {
-            tracing::debug!(node = %leader, "copy the log of events");
+        match copy(log, &client, leader).await {
+            Some(looked_ms) => Copied::AsOf(looked_ms),
+            None => {
+                tracing::debug!(node = %leader, "copy the log of events");
+                Copied::NoAnswer
+            }
         }
     }
+}
+
+/// What came of a look at the log of whoever steers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// It is for other nodes to do.
+    ByOthers,
+    /// Whoever steers does not answer.
+    NoAnswer,
+    /// It last looked then, in milliseconds since 1970 (UTC) by its clock.
+    AsOf(u64),
 }
 
 /// Whether a node is one of those that come after another one in the order of their numbers.
@@ -85,8 +100,9 @@ impl Origin for ApiClient {
     }
 }
 
-/// Copies what is lacking, as far as one look goes. Nothing if the node does not answer, or another one does.
-async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<()> {
+/// Copies what is lacking, as far as one look goes, and tells when the node last looked. Nothing if it does not answer, or another one
+/// does.
+async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<u64> {
     let until = Instant::now() + TIME_MAX;
     let query = EventQuery {
         limit: 1,
@@ -99,13 +115,13 @@ async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<()
     let (mark, _) = log.marked();
     if first.mark == mark {
         log.note_look_of_other(first.looked_ms, STATE_PAUSE);
-        return Some(());
+        return Some(first.looked_ms);
     }
     let begun_before = log.walk().take().filter(|walk| walk.leader == leader);
     let mut walk = begun_before.unwrap_or_else(|| Walk::new(leader));
     let gone = walk.go_on(log, origin, until).await;
     *log.walk() = Some(walk);
-    gone
+    gone.map(|()| first.looked_ms)
 }
 
 /// How far the copy of one node's log is.
@@ -278,7 +294,7 @@ mod tests {
 
     const LEADER: NodeId = NodeId(1);
 
-    async fn look(log: &EventLog, leader: &Leader) -> Option<()> {
+    async fn look(log: &EventLog, leader: &Leader) -> Option<u64> {
         let copied = copy(log, leader, LEADER).await;
         // Whatever came of it: what is said to be so is in the copy.
         if let Ok(last) = log.marked().0.parse() {

@@ -8,7 +8,8 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
     Event, EventPlace, EventQuery, KeptLog, LocalEventState, LocalEvents,
@@ -36,6 +37,9 @@ const BOUNDS: Bounds = Bounds {
 const WAITING_MAX: usize = 8 << 10;
 /// For how long it is waited until the files may be looked through: whoever asks all nodes waits a second for each, and is to hear why.
 const LOOK_WAIT_MAX: Duration = Duration::from_millis(700);
+
+/// For how long a process that is to end waits for the disk with the log.
+const REST_MAX: Duration = Duration::from_secs(2);
 
 impl Line for Event {
     fn words(&self) -> String {
@@ -191,6 +195,21 @@ impl EventLog {
         self.lines.given_back()
     }
 
+    /// Puts down until when everything was seen to be as it was, if that is longer than what is put down says, and waits until it is
+    /// written, two seconds at most: whoever begins after a process that was ended on purpose knows it.
+    pub fn rest(&self) {
+        let last = self.last().clone();
+        if last.looked_ms > last.written_ms
+            && let Some(state) = self.state()
+        {
+            self.note_state(&state);
+        }
+        let begun = Instant::now();
+        while self.lines.waiting() > 0 && begun.elapsed() < REST_MAX {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Everything was seen to be as it was, until then.
     pub(super) fn note_look(&self, looked_ms: u64) {
         let mut last = self.last();
@@ -287,8 +306,6 @@ fn last_of(text: Vec<u8>) -> Option<Last> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use holdfast_api::documents::EventKind;
 
     use super::super::memory::NEWEST_MAX;
@@ -299,7 +316,7 @@ mod tests {
         let begun = Instant::now();
         while log.waiting() > 0 {
             assert!(begun.elapsed() < Duration::from_secs(10));
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -350,6 +367,32 @@ mod tests {
             ..EventQuery::default()
         };
         assert_eq!(times(&log, between).await, [5, 4, 3]);
+    }
+
+    #[tokio::test]
+    async fn until_when_everything_was_so_is_known_after_an_end_on_purpose() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(EVENTS_FILE);
+        let looked_after = |log: EventLog, rests: bool| {
+            log.note_look(9000);
+            if rests {
+                log.rest();
+            }
+            wait_for(&log);
+            drop(log);
+            EventLog::open(&path).unwrap().marked().1
+        };
+        let log = EventLog::open(&path).unwrap();
+        log.rest();
+        log.note_state(&LocalEventState {
+            node: 1,
+            mark: event(1).id,
+            looked_ms: 1000,
+            state: Some(serde_json::json!({ "nodes": 3 })),
+        });
+        assert_eq!(looked_after(log, false), 1000, "it is killed");
+        let log = EventLog::open(&path).unwrap();
+        assert_eq!(looked_after(log, true), 9000);
     }
 
     fn place(at_ms: u64) -> Option<EventPlace> {

@@ -13,6 +13,9 @@ use crate::cli::{Global, age};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
+/// What was looked at longer ago is told: a pass takes a second, and longer in a large cluster.
+const LATE: Duration = Duration::from_secs(4);
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct EventArguments {
     /// Tell what changes from now on instead, until interrupted, or nobody answers any more
@@ -78,11 +81,27 @@ pub(crate) async fn run(
             "note: what only {silent} has put down is missing: no answer"
         ));
     }
+    let is_newest = arguments.after.is_none();
+    if let Some(since) = unwatched(&list, milliseconds_ago(LATE)).filter(|_| is_newest) {
+        output.talk(&since);
+    }
     output.result(&list, || past(&list))?;
     if let Some(next) = &list.next {
         output.talk(&format!("note: older ones come with --after {next}"));
     }
     Ok(())
+}
+
+/// What is said where nobody who answers has looked since `late_ms`, in milliseconds since 1970 (UTC).
+fn unwatched(list: &EventList, late_ms: u64) -> Option<String> {
+    let is_late = (1..late_ms).contains(&list.looked_ms);
+    is_late.then(|| {
+        format!(
+            "note: what changed after {} is put down as soon as a node steers again, within seconds as a rule; `holdfast status` \
+             says how it is now",
+            utc(list.looked_ms)
+        )
+    })
 }
 
 fn past(list: &EventList) -> String {
@@ -166,6 +185,25 @@ mod tests {
     fn an_event_is_one_line() {
         let line = "2023-11-14 22:13:20.123  warning  node-lost       node n1: down\n";
         assert_eq!(text(&lost()), line);
+    }
+
+    #[test]
+    fn that_nobody_has_looked_for_a_while_is_told() {
+        let list = |looked_ms| EventList {
+            looked_ms,
+            ..EventList::default()
+        };
+        let told = unwatched(&list(1_700_000_000_123), 1_700_000_000_124).unwrap();
+        assert!(
+            told.contains("changed after 2023-11-14 22:13:20.123 is"),
+            "{told}"
+        );
+        assert_eq!(unwatched(&list(1_700_000_000_124), 1_700_000_000_124), None);
+        assert_eq!(
+            unwatched(&list(0), 1_700_000_000_124),
+            None,
+            "it is not known"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `holdfast node` and `holdfast witness`: the daemons, and who belongs to the cluster.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use holdfast_api::Door;
 use holdfast_api::documents::{
@@ -23,7 +23,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
     let oidc = config.oidc_settings().map_err(Failure::new)?;
     let keys = config.credentials();
-    holdfast_node::run(&config, move |parts| {
+    let log = Arc::new(OnceLock::new());
+    let opened = Arc::clone(&log);
+    let ran = holdfast_node::run(&config, move |parts| {
         let ApiParts {
             cluster,
             name,
@@ -47,6 +49,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
         }
         let events = directory.join(EVENTS_FILE);
         let events = EventLog::open(&events).expect("a process that starts has threads to be had");
+        let events = opened.get_or_init(|| events).clone();
         let audit = is_guarded.then(|| audit_log(&directory));
         let controller = Controller::new(cluster, session, Some(report))
             .putting_down(events)
@@ -72,8 +75,11 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             None => Door::Open,
         };
         (controller, door)
-    })
-    .map_err(Failure::new)
+    });
+    if let (Ok(()), Some(log)) = (&ran, log.get()) {
+        log.rest();
+    }
+    ran.map_err(Failure::new)
 }
 
 /// With where the history of the node is asked for.
