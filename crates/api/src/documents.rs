@@ -58,7 +58,7 @@ pub use identity::{
 };
 pub use local::{
     Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,
-    LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected, Vitals,
+    LocalSlice, LocalVolume, MendedBlocks, Mending, ProcessEnd, Rejected, Vitals,
 };
 pub use log::{
     AreaLevel, LOG_CHANGE_SECONDS, LOG_CHANGE_SECONDS_MAX, LogArea, LogChange, LogLevel, LogLevels,

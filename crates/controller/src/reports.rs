@@ -14,10 +14,11 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
-    LocalSlice, LocalSummary, LocalVolume, Mending, Room, Versions, Vitals,
+    LocalSlice, LocalSummary, LocalVolume, Mending, ProcessEnd, Room, Versions, Vitals,
 };
 use holdfast_api::trace::carried;
 use holdfast_control::{Inventory, Part, Seen};
+use holdfast_model::metadata::Revision;
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -43,6 +44,8 @@ pub(crate) struct Reports {
     rejected: Option<Box<LocalReport>>,
     /// The node in this process, if there is one.
     asked: Option<NodeId>,
+    /// The volumes, and at which revision of the metadata their records were last changed, as it was read before the nodes were asked.
+    volumes: BTreeMap<VolumeId, Revision>,
     /// The nodes that are not heard, for they follow another copy of the metadata, and by whom.
     estranged: BTreeMap<NodeId, String>,
 }
@@ -58,6 +61,9 @@ struct Report {
     summary: LocalSummary,
     versions: Option<Versions>,
     awaited: Option<(String, AwaitedCause)>,
+    process_before: Option<ProcessEnd>,
+    /// Through which revision it knows the metadata, if it says so.
+    metadata_revision: Option<Revision>,
     devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
@@ -138,6 +144,8 @@ impl Report {
             is_registered,
             summary,
             versions: report.versions,
+            process_before: report.process_before,
+            metadata_revision: Some(Revision(report.metadata_revision)).filter(|it| it.0 > 0),
             awaited: report.awaited_device.map(|device| {
                 // Earlier versions wait for one reason only.
                 let cause = report.awaited_cause.unwrap_or(AwaitedCause::Missing);
@@ -253,6 +261,24 @@ impl Reports {
         }
     }
 
+    /// With which volumes there were when the nodes were asked.
+    pub(crate) fn of_volumes(self, inventory: &Inventory) -> Self {
+        let volumes = inventory.volumes.iter();
+        Self {
+            volumes: volumes.map(|(id, it)| (*id, it.revision)).collect(),
+            ..self
+        }
+    }
+
+    /// Whether what a node says is from before a volume was made or grew, and so of before it heard of its slices.
+    pub(crate) fn is_from_before(&self, node: NodeId, volume: VolumeId) -> bool {
+        let known = self.nodes.get(&node).and_then(|it| it.metadata_revision);
+        let changed = self.volumes.get(&volume);
+        known
+            .zip(changed)
+            .is_some_and(|(known, changed)| known < *changed)
+    }
+
     /// What the node in this process says, if it is none of the cluster's because another one has its number.
     pub(crate) fn rejected(&self) -> Option<&LocalReport> {
         self.rejected.as_deref()
@@ -266,6 +292,11 @@ impl Reports {
     pub(crate) fn incarnation(&self, node: NodeId) -> Option<u64> {
         let report = self.nodes.get(&node).filter(|_| self.is_open(node));
         report.map(|report| report.number.0)
+    }
+
+    /// How the process of a node ended before the one that answers, if it says so.
+    pub(crate) fn process_before(&self, node: NodeId) -> Option<ProcessEnd> {
+        self.nodes.get(&node)?.process_before
     }
 
     /// What a node that is up says of itself, in short.

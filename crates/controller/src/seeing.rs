@@ -109,7 +109,9 @@ impl Controller {
         let reports =
             Reports::collect(inventory.nodes.values(), own, self.connector.as_ref()).await;
         self.note_who_opens(&inventory, &reports);
-        Ok((inventory, reports.asked_at(asked).beside(rejected)))
+        let reports = reports.asked_at(asked).beside(rejected);
+        let reports = reports.of_volumes(&inventory);
+        Ok((inventory, reports))
     }
 
     /// What alarms about the node in this process are about, beside what it says itself.

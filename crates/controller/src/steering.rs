@@ -686,10 +686,10 @@ mod tests {
         };
         assert_eq!(plans(Steering::Allowed, 0), Ok(true));
         assert_eq!(plans(Steering::NotNow, 1), Ok(false));
-        assert_eq!(plans(Steering::NotNow, 10), Ok(false));
-        assert_eq!(plans(Steering::Allowed, 12), Ok(true));
+        assert_eq!(plans(Steering::NotNow, 6), Ok(false));
+        assert_eq!(plans(Steering::Allowed, 8), Ok(true));
         assert_eq!(plans(Steering::NotNow, 20), Ok(false), "since now");
-        assert_eq!(plans(Steering::NotNow, 30), Err(false));
+        assert_eq!(plans(Steering::NotNow, 26), Err(false));
         assert_eq!(plans(Steering::Disbelieved, 31), Err(false));
         assert_eq!(plans(Steering::NoNode, 32), Err(true));
     }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use holdfast_iscsi::negotiation::Parameters;
 use holdfast_iscsi::{IscsiName, Isid, Tsih};
+use holdfast_model::metadata::Revision;
 use holdfast_model::record::{ScrubFindings, SliceRecord};
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
@@ -29,6 +30,8 @@ pub struct NodeStatus {
     pub rejection: Option<Rejection>,
     /// Why nothing is believed of the metadata, if it answers, and that is so.
     pub astray: Option<Astray>,
+    /// The revision of the metadata through which it knows everything that concerns it.
+    pub known_through: Revision,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,
     /// Other nodes that follow another copy of the metadata: neither hears the other.
@@ -140,7 +143,8 @@ pub struct ReplicaStatus {
     pub lacking: Vec<(NodeId, Option<u64>)>,
     /// What it is doing, and what keeps it from more.
     pub condition: Condition,
-    /// For how long it has been about to lead, because the primary before it hands the slice over; nothing where it is not.
+    /// For how long it has been about to lead, because the primary before it hands the slice over, or nobody has ever led it;
+    /// nothing where it is not.
     pub handed: Option<Duration>,
     /// How far it is scrubbed, if that is under way and it leads.
     pub scrub: Option<ScrubStatus>,
@@ -182,6 +186,7 @@ impl Engine {
         NodeStatus {
             open: true,
             registered: self.world.cluster.is_ready(),
+            known_through: self.world.cluster.notes.through(),
             peers: self.world.peers.nodes().collect(),
             strangers: self.vouching.strangers(),
             usage: store.usage(),

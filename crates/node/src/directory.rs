@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use holdfast_api::documents::ProcessEnd;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -25,6 +26,7 @@ const FOR_ALL: u32 = 0o666;
 pub struct Directory {
     path: PathBuf,
     lock: File,
+    before: Option<ProcessEnd>,
 }
 
 /// The directory cannot be had.
@@ -83,6 +85,7 @@ impl Directory {
             .create(path)
             .map_err(refused("create", path))?;
         let file = path.join(PID_FILE);
+        let is_new = !file.exists();
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -101,11 +104,25 @@ impl Directory {
             }
             Err(errno) => return Err(refused("lock", &file)(errno.into())),
         }
+        let length = lock.metadata().map_err(refused("look at", &file))?.len();
+        let before = match length {
+            0 if is_new => None,
+            0 => Some(ProcessEnd::Stopped),
+            // Its number is still there.
+            _ => Some(ProcessEnd::Cut),
+        };
         write_number(&mut lock).map_err(refused("write", &file))?;
         Ok(Self {
             path: path.to_owned(),
             lock,
+            before,
         })
+    }
+
+    /// How the process ended that had it before; nothing if none had.
+    #[must_use]
+    pub const fn before(&self) -> Option<ProcessEnd> {
+        self.before
     }
 
     /// Where it is.
@@ -117,7 +134,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // A number that stays behind is harmless: the lock says whether it means anything.
+        // A number that stays behind is no holder's, for the lock says whether it means anything; it tells that there was no time for this.
         drop(self.lock.set_len(0));
     }
 }
@@ -187,6 +204,21 @@ mod tests {
         drop(directory);
         assert_eq!(holder(&path), None);
         Directory::claim(&path).unwrap();
+    }
+
+    #[test]
+    fn the_next_process_knows_how_the_one_before_ended() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("n1");
+        let first = Directory::claim(&path).unwrap();
+        assert_eq!(first.before(), None);
+        drop(first);
+        let second = Directory::claim(&path).unwrap();
+        assert_eq!(second.before(), Some(ProcessEnd::Stopped));
+        drop(second);
+        fs::write(path.join(PID_FILE), "4711\n").unwrap();
+        let third = Directory::claim(&path).unwrap();
+        assert_eq!(third.before(), Some(ProcessEnd::Cut));
     }
 
     #[test]

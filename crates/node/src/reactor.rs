@@ -117,21 +117,28 @@ impl Reactor {
     ///
     /// # Errors
     /// [`NodeError`] if the store cannot be opened, or the node has to end otherwise than cleanly.
-    pub(crate) async fn run(mut self, mut signals: Signals) -> Result<(), NodeError> {
+    pub(crate) async fn run(mut self, signals: Signals) -> Result<(), NodeError> {
+        let ended = self.turn(signals).await;
+        self.bad_blocks
+            .rest(Instant::now().into_std())
+            .for_each(tell);
+        self.departures.rest().for_each(tell);
+        let ended = ended?;
+        // The others are told; then, where that was no clean stop, whoever watches over the node starts it
+        // again: without the device if it can do without.
+        self.network.close().await;
+        ended
+    }
+
+    /// Until the engine has ended, and how; an error of its own where nobody waits for that.
+    async fn turn(&mut self, mut signals: Signals) -> Result<Result<(), NodeError>, NodeError> {
         let mut batch = Batch::default();
         let mut give_up: Option<Instant> = None;
         let mut has_told = false;
         loop {
             let has_stopped = self.obey()?;
             if let Some(ended) = ended(has_stopped, self.end.take()) {
-                self.bad_blocks
-                    .rest(Instant::now().into_std())
-                    .for_each(tell);
-                self.departures.rest().for_each(tell);
-                // The others are told; then, where that was no clean stop, whoever watches over the node starts it
-                // again: without the device if it can do without.
-                self.network.close().await;
-                return ended;
+                return Ok(ended);
             }
             // What is sent leaves now, and requests begin, and not only when everything has had its turn.
             self.network.flush();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use holdfast_api::documents::{
     Astray, AwaitedCause, CacheUse, Device, JournalScrubs, ListedMember, LocalCondition,
     LocalJoining, LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSession,
-    LocalSlice, LocalStall, LocalSync, LocalVolume, MemberState, MendedBlocks, PathState, Rejected,
-    ReplicaCondition, Room, SESSIONS_MAX, SessionParameters, Versions,
+    LocalSlice, LocalStall, LocalSync, LocalVolume, MemberState, MendedBlocks, PathState,
+    ProcessEnd, Rejected, ReplicaCondition, Room, SESSIONS_MAX, SessionParameters, Versions,
 };
 use holdfast_engine::{
     AccessState, Checked, Condition, NodeStatus, Rejection, ReplicaStatus, SessionStatus, Usage,
@@ -39,6 +39,8 @@ const WAITING_EACH: Duration = Duration::from_secs(5);
 pub(crate) struct Reporter {
     node: u16,
     name: String,
+    /// How the process before this one ended.
+    before: Option<ProcessEnd>,
     /// Once it is registered: as which start, with which store.
     registered: Option<(Incarnation, StoreId)>,
     /// Where absent devices were.
@@ -88,6 +90,7 @@ impl Reporter {
     /// `known` are the places of the node's devices, by their numbers, when it last ran.
     pub(crate) fn new(
         config: &NodeConfig,
+        before: Option<ProcessEnd>,
         known: BTreeMap<u16, Place>,
         detached: watch::Receiver<Seen>,
     ) -> Self {
@@ -95,6 +98,7 @@ impl Reporter {
             known,
             node: config.node.0,
             name: config.name.clone(),
+            before,
             registered: None,
             awaited: None,
             awaited_told: None,
@@ -183,6 +187,8 @@ impl Reporter {
             },
             versions: Some(versions()),
             process: std::process::id(),
+            process_before: self.before,
+            metadata_revision: status.known_through.0,
             number: self.made,
             open: status.open,
             awaited_device: self.awaited.as_ref().map(|(path, _)| path.clone()),
@@ -525,7 +531,7 @@ mod tests {
     #[test]
     fn a_metadata_that_does_not_answer_is_told_after_a_while() {
         let config: NodeConfig = toml::from_str(CONFIG).unwrap();
-        let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
+        let mut reporter = Reporter::new(&config, None, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (_members, members) = watch::channel(MembersView::default());
         let (_tails, tails) = watch::channel(Tails::new());
@@ -566,7 +572,7 @@ mod tests {
     #[test]
     fn a_node_that_waits_for_a_device_tells_of_the_metadata_meanwhile() {
         let config: NodeConfig = toml::from_str(CONFIG).unwrap();
-        let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
+        let mut reporter = Reporter::new(&config, None, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (views, members) = watch::channel(MembersView::default());
         let (_tails, tails) = watch::channel(Tails::new());

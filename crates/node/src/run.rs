@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::Path;
 
-use holdfast_api::documents::AwaitedCause;
+use holdfast_api::documents::{AwaitedCause, ProcessEnd};
 use holdfast_api::{Api, Door};
 use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
@@ -65,13 +65,18 @@ pub fn run<A: Api>(
 ) -> Result<(), NodeError> {
     config.check()?;
     let plan = member::of(config)?;
-    let (_directory, log) = move_in(&config.directory, config.log)?;
+    let (directory, log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as {} ({}) of cluster {}",
         config.name,
         config.node,
         config.cluster
     );
+    if directory.before() == Some(ProcessEnd::Cut) {
+        tracing::warn!(
+            "the process before this one had no time to stop: it was killed or crashed, or the machine went down"
+        );
+    }
     if config.etcd.is_some() && plan.is_none() {
         tracing::info!("no member of etcd runs here: etcd.members does not name this machine");
     }
@@ -83,7 +88,8 @@ pub fn run<A: Api>(
     // The supervisor outlives the node's own part, which needs it to end cleanly.
     let (supervisor, ended) = match begun {
         Ok((security, supervisor)) => {
-            let ended = run_logged(config, security, log.desk(), make_api);
+            let begun = (log.desk(), directory.before());
+            let ended = run_logged(config, security, begun, make_api);
             (supervisor, ended)
         }
         Err(error) => (None, Err(error)),
@@ -113,7 +119,7 @@ pub(crate) fn move_in(directory: &Path, log: LogConfig) -> Result<(Directory, Lo
 fn run_logged<A: Api>(
     config: &NodeConfig,
     security: Option<Security>,
-    log: LogDesk,
+    (log, before): (LogDesk, Option<ProcessEnd>),
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
@@ -135,7 +141,8 @@ fn run_logged<A: Api>(
         .build_local(LocalOptions::default())?;
     let mut left_out = None;
     let door = (api, security);
-    let ended = runtime.block_on(serve(config, door, (network, log), make_api, &mut left_out));
+    let begun = (network, log, before);
+    let ended = runtime.block_on(serve(config, door, begun, make_api, &mut left_out));
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
@@ -150,14 +157,14 @@ fn run_logged<A: Api>(
 async fn serve<A: Api>(
     config: &NodeConfig,
     door: (Listener, Option<Security>),
-    (network, log): (Network, LogDesk),
+    (network, log, before): (Network, LogDesk, Option<ProcessEnd>),
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
     left_out: &mut Option<NodeError>,
 ) -> Result<(), NodeError> {
     let mut signals = Signals::listen()?;
     let paths = Paths::read(&config.directory);
     let (detached, looker) = detached::watch();
-    let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
+    let mut reporter = Reporter::new(config, before, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
     let metrics = Metrics::with_links(&config.name, network.links_cut());

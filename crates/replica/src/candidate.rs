@@ -95,6 +95,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     from: Epoch,
+    /// When it began to be one, of a slice that nobody has ever led: nobody misses it yet.
+    pub(crate) made_at: Option<Instant>,
     phase: Phase,
     replies: BTreeMap<NodeId, (Epoch, Sequence)>,
     stood_back: u32,
@@ -144,8 +146,16 @@ impl Replica {
             .as_ref()
             .expect("a candidate stands for a record's slice");
         let from = record.epoch;
+        // It may have had its turn, and stand anew: how long it has taken is counted from the first time.
+        let before = match &self.role {
+            Role::Candidate(candidate) => candidate.made_at,
+            _ => None,
+        };
+        let is_made = from == Epoch(1);
+        let made_at = is_made.then(|| before.unwrap_or_else(|| context.now()));
         self.role = Role::Candidate(Candidate {
             from,
+            made_at,
             phase: Phase::Queued,
             replies: BTreeMap::new(),
             stood_back: 0,

@@ -56,7 +56,7 @@ enum Stopping {
 #[derive(Debug)]
 pub(crate) struct Primary {
     pub(crate) epoch: Epoch,
-    /// When the primary before it handed the slice over, if this one leads because of that.
+    /// When the primary before it handed the slice over, if this one leads because of that; or when it began to be led at all.
     handed_at: Option<Instant>,
     /// The epoch has begun here, durably.
     pub(crate) began: bool,
@@ -172,8 +172,12 @@ impl Replica {
         if record.preferred != self.me.node {
             self.conduct.is_back_if_in(now, &record);
         }
-        // Who only follows leads by the word of its primary, and nobody else does.
-        let handed_at = matches!(&self.role, Role::Secondary(_)).then_some(now);
+        let handed_at = match &self.role {
+            // Who only follows leads by the word of its primary, and nobody else does.
+            Role::Secondary(_) => Some(now),
+            Role::Candidate(candidate) => candidate.made_at,
+            _ => None,
+        };
         let state = self.state.unwrap_or(State::NEW);
         assert!(
             resumes || record.epoch > state.withdrawn,

@@ -24,8 +24,9 @@ pub struct Status {
     pub lacking: Vec<(NodeId, Option<u64>)>,
     /// What it is doing, and what keeps it from more.
     pub condition: Condition,
-    /// For how long it has been about to lead, because the primary before it hands the slice over while all is well: from when
-    /// the record names this one, and anew from when that one has stopped. Nothing where it is not.
+    /// For how long it has been about to lead what nobody misses yet, because the primary before it hands the slice over while all
+    /// is well, from when the record names this one, and anew from when that one has stopped; or because nobody has ever led it.
+    /// Nothing where it is not.
     pub handed: Option<Duration>,
 }
 
@@ -143,6 +144,7 @@ impl Replica {
     fn handed(&self, now: Instant) -> Option<Duration> {
         let since = match &self.role {
             Role::Secondary(secondary) => secondary.heir_since,
+            Role::Candidate(candidate) => candidate.made_at,
             Role::Primary(primary) => primary.handed_at(),
             _ => None,
         };

@@ -1,20 +1,16 @@
 //! What replicas say of why they lead, or do not; and what others lack.
 
-use holdfast_model::BLOCK_SIZE;
-use holdfast_replica::{Condition, Status};
+use holdfast_model::{BLOCK_SIZE, Epoch};
+use holdfast_replica::Condition;
 use holdfast_stdx::Duration;
+use holdfast_wire::Message;
 
 use crate::lab::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn status(lab: &Lab, number: u16) -> Status {
-    let replica = lab.nodes[&node(number)].replica.as_ref();
-    replica.expect("it is up").status(lab.now)
-}
-
 fn condition(lab: &Lab, number: u16) -> Condition {
-    status(lab, number).condition
+    lab.status(number).condition
 }
 
 #[test]
@@ -22,7 +18,7 @@ fn one_leads_and_the_others_follow() {
     let lab = Lab::new(2, 1);
     assert_eq!(condition(&lab, 1), Condition::Leads);
     assert_eq!(condition(&lab, 2), Condition::Follows(node(1)));
-    assert_eq!(status(&lab, 1).lacking, []);
+    assert_eq!(lab.status(1).lacking, []);
 }
 
 /// What an absent replica lacks is known before it is back, and told as long as it joins.
@@ -35,15 +31,15 @@ fn the_primary_knows_what_an_absent_replica_lacks() {
         lab.write(1, page * 64, 2, 7);
     }
     let lacks = |blocks: u64| vec![(node(2), Some(blocks * BLOCK_SIZE as u64))];
-    assert_eq!(status(&lab, 1).lacking, lacks(20));
+    assert_eq!(lab.status(1).lacking, lacks(20));
     lab.let_copies(2, Some(4));
     lab.start(2);
     lab.pass(SECOND);
-    assert_eq!(status(&lab, 1).lacking, lacks(12));
+    assert_eq!(lab.status(1).lacking, lacks(12));
     assert_eq!(condition(&lab, 2), Condition::Joins(node(1)));
     lab.let_copies(2, None);
     lab.pass_until(40 * SECOND, "node 2 is in sync", |lab| lab.is_in_sync(2));
-    assert_eq!(status(&lab, 1).lacking, []);
+    assert_eq!(lab.status(1).lacking, []);
 }
 
 /// Below the copies that writes need nobody is taken out, and whoever leads says for whom it waits.
@@ -111,4 +107,29 @@ fn a_candidate_names_who_has_not_answered() {
     assert_eq!(condition(&lab, 1), Condition::Asks(vec![node(2)]));
     lab.pass(5 * SECOND);
     assert_eq!(condition(&lab, 1), Condition::Leads);
+}
+
+/// Nobody misses a slice yet that nobody has ever led; how long that takes is told, for it may get nowhere.
+#[test]
+fn who_leads_a_new_slice_first_says_for_how_long_it_is_about_to() {
+    let mut lab = Lab::losing(2, 1, |message| matches!(message, Message::QueryReply(_)));
+    assert_eq!(lab.record.epoch, Epoch(1), "nobody has proposed anything");
+    let begun = lab.status(1).handed.expect("it is about to lead it");
+    lab.pass(SECOND / 10);
+    assert_eq!(lab.status(1).handed, Some(begun + SECOND / 10));
+    assert_eq!(lab.status(2).handed, None);
+    lab.lost = |_| false;
+    lab.reconnect(1, 2);
+    lab.pass_until(SECOND, "node 1 leads", |lab| lab.leads(1));
+    assert_eq!(lab.status(1).handed, None, "it leads");
+    lab.pass(SECOND);
+    lab.kill(1);
+    lab.pass_until(SECOND, "node 2 stands", |lab| {
+        condition(lab, 2) != Condition::Follows(node(1))
+    });
+    assert_eq!(
+        lab.status(2).handed,
+        None,
+        "whose primary is lost is missed"
+    );
 }

@@ -184,12 +184,6 @@ fn a_hand_over_loses_and_repeats_nothing() {
     assert_eq!(lab.contents(1), lab.contents(old));
 }
 
-/// For how long a replica has been about to lead, because it is handed the slice.
-fn handed(lab: &Lab, number: u16) -> Option<Duration> {
-    let replica = lab.nodes[&node(number)].replica.as_ref();
-    replica.and_then(|replica| replica.status(lab.now).handed)
-}
-
 /// The record names the heir before the old primary knows: both serve the epoch that was until the
 /// old one says that it has stopped.
 #[test]
@@ -204,8 +198,8 @@ fn an_heir_waits_for_the_word_or_for_the_lease() {
     lab.pass_until(REST, "it is agreed", |lab| lab.record.primary == node(1));
     assert!(!lab.leads(1));
     assert!(lab.leads(2), "it does not know");
-    assert!(handed(&lab, 1).is_some(), "it is named, and waits");
-    assert_eq!(handed(&lab, 2), None);
+    assert!(lab.status(1).handed.is_some(), "it is named, and waits");
+    assert_eq!(lab.status(2).handed, None);
     assert_eq!(lab.outcome_of_write(2, 1, 4), Some(OutcomeCode::Done));
     let early = CommandId {
         node: 50,
@@ -220,7 +214,7 @@ fn an_heir_waits_for_the_word_or_for_the_lease() {
     assert!(!lab.leads(1), "a lease may still run");
     lab.pass(2 * SECOND);
     assert!(lab.leads(1));
-    assert_eq!(handed(&lab, 1), None);
+    assert_eq!(lab.status(1).handed, None);
     assert_eq!(lab.outcome(1, early), Some(OutcomeCode::NotPrimary));
     assert_eq!(lab.contents(1).get(&1), Some(&4));
 }

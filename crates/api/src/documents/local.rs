@@ -28,6 +28,19 @@ pub struct Astray {
     pub remedies: Vec<String>,
 }
 
+/// How a process of a node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessEnd {
+    /// It stopped: it was told to, or could not go on.
+    Stopped,
+    /// It had no time to: it was killed or crashed, or its machine went down.
+    Cut,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
+}
+
 /// Why a node waits for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -76,6 +89,9 @@ pub struct LocalReport {
     pub versions: Option<Versions>,
     /// Its process.
     pub process: u32,
+    /// How the process before it ended, in the same directory; null of the first, and from a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_before: Option<ProcessEnd>,
     /// Which report of this start it is, from 1: each is made after the one before.
     pub number: u64,
     /// Whether its devices are open, and none has failed.
@@ -101,6 +117,9 @@ pub struct LocalReport {
     /// Whether it follows the metadata: followed, unreached, or behind, which is of any that it does not believe.
     #[serde(default)]
     pub metadata: LocalMetadata,
+    /// The revision of the metadata through which it knows everything; 0 where it knows nothing, and from a version that does not tell.
+    #[serde(default)]
+    pub metadata_revision: u64,
     /// Whether it believes the metadata; null where it does not reach it, and of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_believed: Option<bool>,
@@ -259,8 +278,8 @@ pub struct LocalSlice {
     /// What it is doing, if it neither leads without ado nor follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<LocalCondition>,
-    /// For how many milliseconds it has been about to lead, because the primary before it hands the slice over while all is well;
-    /// null where it is not, and from a version that does not tell.
+    /// For how many milliseconds it has been about to lead, because the primary before it hands the slice over while all is well, or
+    /// because nobody has ever led it; null where it is not, and from a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed_ms: Option<u64>,
     /// How far it is scrubbed, if that is under way.

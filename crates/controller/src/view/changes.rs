@@ -10,18 +10,20 @@
 mod many;
 mod pairs;
 mod syncs;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    Alert, DeviceState, EventKind, EventSeverity, Health, NodeStanding, Settings, Severity,
-    VolumeAccess,
+    Alert, DeviceState, EventKind, EventSeverity, Health, NodeStanding, ProcessEnd, Settings,
+    Severity,
 };
 use holdfast_control::Inventory;
-use holdfast_model::{ByteSize, NodeId, VolumeId};
+use holdfast_model::{NodeId, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use self::syncs::SyncState;
+use self::volumes::{Standing, VolumeState};
 use super::node_findings::SILENT;
 use crate::reports::Reports;
 use crate::steering::unix_ms;
@@ -53,17 +55,6 @@ pub(crate) struct Snapshot {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct VolumeState {
-    name: String,
-    health: Health,
-    bytes: u64,
-    access: VolumeAccess,
-    /// Bytes that were copied to bring its replicas up to date, ever.
-    #[serde(default)]
-    moved: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeStateOf {
     name: String,
     is_up: bool,
@@ -71,9 +62,12 @@ struct NodeStateOf {
     /// What is known of it where it is down.
     #[serde(default)]
     words: Option<String>,
-    /// Which start of it is up; nothing where none is, and from a version that does not keep it.
+    /// Which start of it is up, or was last; nothing where that is not known, and from a version that does not keep it.
     #[serde(default)]
     incarnation: Option<u64>,
+    /// How its process before that one ended.
+    #[serde(default)]
+    process_before: Option<ProcessEnd>,
 }
 
 impl NodeStateOf {
@@ -82,10 +76,36 @@ impl NodeStateOf {
         self.words.is_some() && was.words.is_none()
     }
 
-    /// Whether it was started anew since, where it is up and was.
+    /// Whether it was started anew since.
     fn is_another_start(&self, was: &Self) -> bool {
         let starts = self.incarnation.zip(was.incarnation);
         starts.is_some_and(|(start, before)| start != before)
+    }
+
+    /// What is told of it where it is back since, if it is. It may have been away for less than a look takes, or while nobody steered.
+    fn back_since(&self, was: &Self) -> Option<String> {
+        let is_anew = self.is_another_start(was);
+        if !self.is_up || was.is_up && !is_anew {
+            return None;
+        }
+        let mut words = "up".to_owned();
+        if is_anew {
+            words.push_str(": started anew");
+            words.push_str(match self.process_before {
+                Some(ProcessEnd::Stopped) => ", after it was stopped",
+                Some(ProcessEnd::Cut) => {
+                    ", after it was killed or crashed, or its machine went down"
+                }
+                Some(ProcessEnd::Other) | None => "",
+            });
+        } else if self.incarnation.is_some() && was.incarnation.is_some() {
+            words
+                .push_str(": it ran all the while, and was not reached, or could not be relied on");
+        }
+        if was.is_up {
+            words.push_str("; it was away between two looks");
+        }
+        Some(words)
     }
 }
 
@@ -124,19 +144,12 @@ impl Snapshot {
     pub(crate) fn of(inventory: &Inventory, reports: &Reports) -> Self {
         let (status, alerts) = super::status_and_alerts(inventory, reports);
         let (of_states, alerts) = alerts.by_state();
+        let at_ms = unix_ms();
         let volumes = inventory.volumes.iter().map(|(id, volume)| {
-            let record = &volume.record;
-            let state = VolumeState {
-                name: record.name.clone(),
-                health: super::volume_health(inventory, reports, record),
-                bytes: record.bytes,
-                access: crate::access::of(inventory, record),
-                moved: super::bytes_moved(inventory, reports, record),
-            };
+            let state = VolumeState::of(inventory, reports, &volume.record, at_ms);
             (*id, state)
         });
         let volumes = volumes.collect();
-        let at_ms = unix_ms();
         let syncs::Seen {
             syncs,
             lacking,
@@ -163,6 +176,7 @@ impl Snapshot {
                 // For how long is another thing each second, and not known to whoever has just begun to look.
                 words: of_node.next().map(|_| format!("down: {SILENT}")),
                 incarnation: reports.incarnation(*id),
+                process_before: reports.process_before(*id),
                 name: node.name.clone(),
             };
             (*id, state)
@@ -192,11 +206,20 @@ impl Snapshot {
     /// Is what is compared with next, after `before`: tells what has changed since, and keeps of that what is not seen now, and
     /// what is known of what has begun.
     pub(crate) fn follow(&mut self, before: &Self) -> Vec<Change> {
+        for (id, volume) in &mut self.volumes {
+            if let Some(before) = before.volumes.get(id) {
+                volume.stands_still_since(before, self.at_ms);
+            }
+        }
         let changes = self.since(before);
         for (key, sync) in &mut self.syncs {
             if let Some(known) = before.syncs.get(key).filter(|it| it.is_told()) {
                 sync.clone_from(known);
             }
+        }
+        for (id, node) in &mut self.nodes {
+            let known = before.nodes.get(id).and_then(|was| was.incarnation);
+            node.incarnation = node.incarnation.or(known);
         }
         let nodes = &self.nodes;
         let is_silent = |node: &NodeId| nodes.get(node).is_some_and(|node| !node.is_up);
@@ -212,7 +235,7 @@ impl Snapshot {
         self.nodes_since(before, &mut changes);
         self.devices_since(before, &mut changes);
         self.syncs_ended_since(before, &mut changes);
-        self.volumes_since(before, &mut changes);
+        volumes::since(&self.volumes, &before.volumes, &mut changes);
         self.syncs_begun_since(before, &mut changes);
         if self.settings != before.settings {
             let words = "changed: they are in effect";
@@ -239,12 +262,23 @@ impl Snapshot {
                 changes.push(change(kind, severity, &*alert.subject, &*alert.detail));
             }
         }
-        if self.health != before.health {
-            let words = format!("{}, after {}", self.health.as_str(), before.health.as_str());
-            let severity = severity(self.health);
+        if let Some((severity, words)) = self.standing().after(before.standing()) {
             changes.push(change(EventKind::ClusterHealth, severity, "cluster", words));
         }
         changes
+    }
+
+    /// How the cluster is: it stands still for a moment where all of its volumes do that are not served.
+    fn standing(&self) -> Standing {
+        let volumes = self.volumes.values().map(VolumeState::standing);
+        let mut unserved = volumes
+            .filter(|it| it.health == Health::Unavailable)
+            .peekable();
+        let is_any = unserved.peek().is_some();
+        Standing {
+            health: self.health,
+            is_taken_over: is_any && unserved.all(|it| it.is_taken_over),
+        }
     }
 
     fn nodes_since(&self, before: &Self, changes: &mut Vec<Change>) {
@@ -261,15 +295,7 @@ impl Snapshot {
                 ));
             }
             let was_up = was.is_some_and(|was| was.is_up);
-            let back = match was {
-                Some(was) if node.is_up && !was.is_up => Some("up"),
-                // It may have been away for less than a look takes, or while nobody steered.
-                Some(was) if node.is_another_start(was) => {
-                    Some("up: it was started anew, and was away meanwhile")
-                }
-                _ => None,
-            };
-            if let Some(words) = back {
+            if let Some(words) = was.and_then(|was| node.back_since(was)) {
                 let (kind, info) = (EventKind::NodeBack, EventSeverity::Info);
                 changes.push(change(kind, info, subject, words));
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
@@ -317,58 +343,10 @@ impl Snapshot {
             changes.push(change(kind, severity, subject, words));
         }
     }
-
-    fn volumes_since(&self, before: &Self, changes: &mut Vec<Change>) {
-        for (id, volume) in &self.volumes {
-            let subject = || format!("volume {}", volume.name);
-            let info = EventSeverity::Info;
-            let Some(was) = before.volumes.get(id) else {
-                let words = format!("made, of {}", ByteSize(volume.bytes));
-                changes.push(change(EventKind::VolumeCreated, info, subject(), words));
-                continue;
-            };
-            if volume.bytes != was.bytes {
-                let words = format!("has {} now", ByteSize(volume.bytes));
-                changes.push(change(EventKind::VolumeGrown, info, subject(), words));
-            }
-            if volume.access != was.access {
-                let words = match (volume.access.open, volume.access.initiators.len()) {
-                    (true, _) => "is for every initiator".to_owned(),
-                    (false, count) => format!("is for {count} initiators, and nobody else"),
-                };
-                changes.push(change(EventKind::VolumeAccess, info, subject(), words));
-            }
-            if volume.health != was.health {
-                let words = format!("{}, after {}", volume.health.as_str(), was.health.as_str());
-                let severity = severity(volume.health);
-                changes.push(change(EventKind::VolumeHealth, severity, subject(), words));
-            }
-        }
-        for (id, volume) in &before.volumes {
-            if !self.volumes.contains_key(id) {
-                let subject = format!("volume {}", volume.name);
-                let words = "deleted, with all its data";
-                changes.push(change(
-                    EventKind::VolumeDeleted,
-                    EventSeverity::Info,
-                    subject,
-                    words,
-                ));
-            }
-        }
-    }
 }
 
 fn subject_of_node(name: &str) -> String {
     format!("node {name}")
-}
-
-const fn severity(health: Health) -> EventSeverity {
-    match health {
-        Health::Healthy => EventSeverity::Info,
-        Health::Degraded => EventSeverity::Warning,
-        Health::Unavailable => EventSeverity::Error,
-    }
 }
 
 /// What an alert is about, without its numbers: how much is left changes, and that there is little does not.
@@ -385,6 +363,8 @@ pub(crate) fn in_words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::documents::VolumeAccess;
+
     use super::*;
 
     fn with(alert: &str, health: Health) -> Snapshot {
@@ -465,6 +445,7 @@ mod tests {
             standing: NodeStanding::Active,
             words: None,
             incarnation: None,
+            process_before: None,
         }
     }
 
@@ -505,6 +486,7 @@ mod tests {
                 initiators: Vec::new(),
             },
             moved,
+            taken_over_ms: None,
         };
         let sync = SyncState {
             volume: "db".to_owned(),
@@ -607,14 +589,33 @@ mod tests {
             let changes = then.clone().follow(before).into_iter();
             changes.map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
         };
-        let (first, second, down) = (start(Some(4)), start(Some(5)), start(None));
-        let anew = "up: it was started anew, and was away meanwhile".to_owned();
-        assert_eq!(told(&first, &second), [(EventKind::NodeBack, anew)]);
+        let (first, second, mut down) = (start(Some(4)), start(Some(5)), start(None));
+        let back = |words: &str| [(EventKind::NodeBack, words.to_owned())];
+        let unseen = back("up: started anew; it was away between two looks");
+        assert_eq!(told(&first, &second), unseen);
         assert_eq!(told(&second, &second), []);
         // Where it was seen to be away, that is told, and no more.
-        assert_eq!(told(&first, &down)[0].0, EventKind::NodeLost);
-        let back = [(EventKind::NodeBack, "up".to_owned())];
-        assert_eq!(told(&down, &second), back);
+        assert_eq!(down.follow(&first)[0].kind, EventKind::NodeLost);
+        assert_eq!(told(&down, &second), back("up: started anew"));
+        let ran = "up: it ran all the while, and was not reached, or could not be relied on";
+        assert_eq!(told(&down, &first), back(ran));
+        for (end, words) in [
+            (
+                ProcessEnd::Stopped,
+                "up: started anew, after it was stopped",
+            ),
+            (
+                ProcessEnd::Cut,
+                "up: started anew, after it was killed or crashed, or its machine went down",
+            ),
+        ] {
+            let mut second = second.clone();
+            let nodes = second.nodes.values_mut();
+            nodes.for_each(|node| node.process_before = Some(end));
+            assert_eq!(told(&down, &second), back(words));
+        }
+        // It has just begun to be looked at.
+        assert_eq!(told(&start(None), &second), back("up"));
         // A version that did not keep it has left how everything was.
         let mut before = start(Some(4));
         let nodes = before.nodes.values_mut();

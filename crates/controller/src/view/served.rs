@@ -6,15 +6,20 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::documents::LocalSlice;
+use holdfast_api::documents::{LocalMetadata, LocalSlice};
 use holdfast_control::Inventory;
 use holdfast_model::record::SliceRecord;
-use holdfast_model::{NodeId, SliceId};
+use holdfast_model::{Epoch, NodeId, SliceId};
 
+use super::holders::has_lost;
 use crate::reports::Reports;
 
 /// A hand-over that takes longer is in trouble: who is named next waits for less when it does not hear that it leads.
 const HAND_OVER_MS_MAX: u64 = 1000;
+/// So long takes what nobody has led before at most, of many that are made at once and on busy disks: nobody has it yet.
+const TAKE_UP_MS_MAX: u64 = 3000;
+/// The epoch of slices that nobody has led yet: whoever takes one up begins the next.
+const MADE: Epoch = Epoch(1);
 
 /// The replica that takes reads and writes. While one primary follows another both may say so for
 /// a moment: the newer one is it. The epochs of who does not believe the metadata may be those of a copy of it.
@@ -30,7 +35,29 @@ pub(super) fn server<'a>(
 
 /// Whether hosts are served, as far as the reports tell: a replica says that it serves, or is just taking that over.
 pub(super) fn is_served(reports: &Reports, record: &SliceRecord) -> bool {
-    server(reports, record).is_some() || is_handed_over(reports, record)
+    server(reports, record).is_some()
+        || is_handed_over(reports, record)
+        || is_just_made(reports, record)
+}
+
+/// Whether a slice is so new that whoever is to lead it first has not told of it yet, or is just taking it up: nobody misses it.
+fn is_just_made(reports: &Reports, record: &SliceRecord) -> bool {
+    let follows = reports.metadata(record.primary) == Some(LocalMetadata::Followed);
+    if record.epoch > MADE.next() || !follows || !reports.takes_part(record.primary) {
+        return false;
+    }
+    match reports.replica(record.primary, record.slice) {
+        None => reports.is_from_before(record.primary, record.slice.volume),
+        Some(slice) => slice.handed_ms.is_some_and(|it| it < TAKE_UP_MS_MAX),
+    }
+}
+
+/// Whether as many good copies take part as a slice needs to be served: where nobody serves it, one of them takes it over.
+pub(super) fn may_be_served(reports: &Reports, record: &SliceRecord) -> bool {
+    let good = record
+        .in_sync()
+        .filter(|node| reports.takes_part(*node) && !has_lost(reports, record, *node));
+    good.count() >= usize::from(record.copies_min).max(1)
 }
 
 /// Slices that are empty, as who serves them says: a copy that serves nobody may have lost its devices.
@@ -70,9 +97,10 @@ fn is_handed_over(reports: &Reports, record: &SliceRecord) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Health, LocalCondition, ReplicaCondition};
+    use holdfast_api::documents::{Health, LocalCondition, LocalReport, ReplicaCondition};
+    use holdfast_model::metadata::Revision;
     use holdfast_model::record::Membership;
-    use holdfast_model::{Epoch, Policy, Sequence};
+    use holdfast_model::{Policy, Sequence};
 
     use super::*;
     use crate::view::status;
@@ -97,6 +125,19 @@ mod tests {
 
     /// How the cluster is where the record names a primary of an epoch, and these nodes say that of their replicas.
     fn health(
+        record: (u16, u64),
+        replicas: &[(u16, Membership)],
+        said: &[(u16, LocalSlice)],
+    ) -> Health {
+        health_as_of(CHANGED, record, replicas, said)
+    }
+
+    /// When the volume's record was last changed.
+    const CHANGED: Revision = Revision(10);
+
+    /// The same where they say it as of a revision of the metadata.
+    fn health_as_of(
+        known: Revision,
         (primary, epoch): (u16, u64),
         replicas: &[(u16, Membership)],
         said: &[(u16, LocalSlice)],
@@ -109,16 +150,21 @@ mod tests {
         let up = (1..=3).filter_map(|node| {
             let slices = said.iter().filter(|(of, _)| *of == node);
             let slices: Vec<_> = slices.map(|(_, slice)| slice.clone()).collect();
-            (node == 3 || !slices.is_empty()).then(|| local(node, slices))
+            (node == 3 || !slices.is_empty()).then(|| LocalReport {
+                metadata_revision: known.0,
+                ..local(node, slices)
+            })
         });
         let mut inventory = inventory(vec![record]);
         for volume in inventory.volumes.values_mut() {
+            volume.revision = CHANGED;
             volume.record.policy = match replicas.len() {
                 2 => Policy::Mirror2,
                 _ => Policy::Mirror3,
             };
         }
-        status(&inventory, &Reports::of(up)).health
+        let reports = Reports::of(up).of_volumes(&inventory);
+        status(&inventory, &reports).health
     }
 
     #[test]
@@ -190,6 +236,54 @@ mod tests {
         unserved((1, 6), &lost, "it was handed to a node that is lost");
         let same = [(1, replica(5, false)), (2, replica(5, false))];
         unserved((1, 5), &same, "it was handed to nobody");
+    }
+
+    #[test]
+    fn a_slice_that_nobody_has_led_yet_is_missed_by_nobody_unless_that_takes_long() {
+        let says = |record, said: &[_], expected, what| {
+            assert_eq!(health(record, &BOTH, said), expected, "{what}");
+        };
+        // The other node has to be there for its volume to be whole.
+        let other = (2, replica(1, false));
+        let elsewhere = [(1, local_slice(1, 7, false, 1)), other.clone()];
+        for (epoch, what) in [(1, "it is made"), (2, "it is taken up")] {
+            let as_of = |known| health_as_of(Revision(known), (1, epoch), &BOTH, &elsewhere);
+            assert_eq!(as_of(9), Health::Healthy, "{what}");
+            assert_eq!(
+                as_of(10),
+                Health::Unavailable,
+                "its node holds nothing of it"
+            );
+            assert_eq!(as_of(0), Health::Unavailable, "its node does not tell");
+            let begins = [(1, about_to_lead(epoch, Some(20))), other.clone()];
+            says((1, epoch), &begins, Health::Healthy, what);
+            let is_stuck = about_to_lead(epoch, Some(TAKE_UP_MS_MAX));
+            let begins = [(1, is_stuck), other.clone()];
+            says((1, epoch), &begins, Health::Unavailable, "it is stuck");
+            let lost = std::slice::from_ref(&other);
+            says((1, epoch), lost, Health::Unavailable, "its node is lost");
+        }
+        let led = health_as_of(Revision(9), (1, 3), &BOTH, &elsewhere);
+        assert_eq!(led, Health::Unavailable, "its primary held it");
+        let begins = [(1, about_to_lead(2, None)), other];
+        says((1, 2), &begins, Health::Unavailable, "it was led before");
+
+        let record = SliceRecord {
+            primary: NodeId(1),
+            epoch: MADE,
+            ..slice_record(0, &BOTH)
+        };
+        let mut away = local(1, Vec::new());
+        (away.metadata, away.metadata_revision) = (LocalMetadata::Unreached, 9);
+        let mut inventory = inventory(vec![record.clone()]);
+        let volumes = inventory.volumes.values_mut();
+        volumes.for_each(|volume| volume.revision = CHANGED);
+        let reports = Reports::of([away, local(2, vec![replica(1, false)])]);
+        let reports = reports.of_volumes(&inventory);
+        assert!(
+            !is_served(&reports, &record),
+            "its primary will not hear of it"
+        );
     }
 
     #[test]

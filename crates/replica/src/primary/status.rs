@@ -57,7 +57,7 @@ impl Primary {
         named.chain(self.admission.commands())
     }
 
-    /// When the primary before it handed the slice over, as long as this one begins because of that.
+    /// When the primary before it handed the slice over, or a new slice began to be led, as long as this one begins because of that.
     pub(crate) fn handed_at(&self) -> Option<Instant> {
         self.handed_at.filter(|_| !self.began || self.is_new())
     }

@@ -11,7 +11,7 @@ use holdfast_model::{
     BLOCK_SIZE, CommandId, Epoch, Fence, Incarnation, NodeId, SliceId, StoreId, VolumeId,
 };
 use holdfast_replica::timing::{HEARTBEAT, TELL_COMMITTED};
-use holdfast_replica::{Me, Operation, Proposed, Replica, Terms, WriteKind};
+use holdfast_replica::{Me, Operation, Proposed, Replica, Status, Terms, WriteKind};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Message, OutcomeCode};
 
@@ -747,6 +747,11 @@ impl Lab {
     pub(crate) fn leads(&self, number: u16) -> bool {
         let replica = self.nodes[&node(number)].replica.as_ref();
         replica.is_some_and(|replica| replica.leads().is_some())
+    }
+
+    pub(crate) fn status(&self, number: u16) -> Status {
+        let replica = self.nodes[&node(number)].replica.as_ref();
+        replica.expect("it is up").status(self.now)
     }
 
     /// Whether a node may answer a read.
