@@ -11,7 +11,7 @@ import {
 import { PIECE_MAX } from '../text/events';
 import { ask, client, unknown } from './client';
 import { readHistory, type Subject } from './history';
-import type { Event } from './types';
+import type { Event, TargetSession } from './types';
 
 /** What changes while one looks at it. */
 export const LIVE_MS = 1_000;
@@ -143,28 +143,31 @@ export const volumeSessionsQuery = (name: string) =>
     placeholderData: undefined,
   });
 
-/** Targets whose sessions are asked for: each question has the node ask all others. */
-export const TARGETS_MAX = 32;
+/** Sessions in a piece: as many as one may ask for. */
+const SESSIONS_IN_PIECE = 1_000;
+/** Pieces of sessions at most: for each the node asks all others. */
+const SESSION_PIECES_MAX = 16;
 
-/** Sessions of all hosts, as far as volumes tell them: one of each target, of those that have any. */
-export const targetSessionsQuery = queryOptions({
-  queryKey: ['sessions', 'targets'],
-  queryFn: async ({ signal, client: queries }) => {
-    const { volumes } = await queries.fetchQuery(volumesQuery);
-    const used = new Map(
-      volumes.filter(({ sessions }) => sessions > 0).map(({ target, name }) => [target, name]),
-    );
-    const names = [...used.values()].slice(0, TARGETS_MAX);
-    const lists = await Promise.all(
-      names.map((name) =>
-        ask(client.GET('/api/v1/volumes/{name}/sessions', { params: { path: { name } }, signal })),
-      ),
-    );
+/** Sessions of all hosts with all targets. */
+export const sessionsQuery = queryOptions({
+  queryKey: ['sessions', 'all'],
+  queryFn: async ({ signal }) => {
+    const sessions: TargetSession[] = [];
+    const silent = new Set<string>();
+    let after: string | undefined;
+    for (let piece = 0; piece < SESSION_PIECES_MAX; piece += 1) {
+      const query = { limit: SESSIONS_IN_PIECE, after };
+      const list = await ask(client.GET('/api/v1/sessions', { params: { query }, signal }));
+      sessions.push(...list.sessions);
+      for (const node of list.silent) silent.add(node);
+      after = list.next ?? undefined;
+      if (after === undefined) break;
+    }
     return {
-      sessions: lists.flatMap(({ sessions }) => sessions),
-      silent: [...new Set(lists.flatMap(({ silent }) => silent))].sort(),
-      /** Targets that were not looked at. */
-      unseen: used.size - names.length,
+      sessions,
+      silent: [...silent].sort(),
+      /** There are more, which were not asked for. */
+      more: after !== undefined,
     };
   },
   refetchInterval: 2 * SLOW_MS,

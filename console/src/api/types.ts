@@ -45,6 +45,7 @@ export type Token = Schemas['Token'];
 export type TokenCreate = Schemas['TokenCreate'];
 export type AuditEntry = Schemas['AuditEntry'];
 export type PathSession = Schemas['PathSession'];
+export type TargetSession = Schemas['TargetSession'];
 export type PathState = Schemas['PathState'];
 export type Reservations = Schemas['Reservations'];
 export type ReservationType = Schemas['ReservationType'];

@@ -1,7 +1,7 @@
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { initiatorsQuery, TARGETS_MAX, targetSessionsQuery } from '../api/queries';
+import { initiatorsQuery, sessionsQuery } from '../api/queries';
 import type { Initiator } from '../api/types';
 import { Empty, PageHead, Panel, Shown, Silent, Standing } from '../parts/basic';
 import { useDialog } from '../parts/dialog';
@@ -188,7 +188,7 @@ function guestColumns(record: (name: string) => void): Column<Guest>[] {
     {
       id: 'sessions',
       head: 'Sessions',
-      tip: 'Its sessions at portals, with the targets that were looked at',
+      tip: 'Its sessions at all portals, with all targets',
       numeric: true,
       by: (one) => one.sessions,
       cell: (one) => one.sessions,
@@ -237,17 +237,17 @@ function guestColumns(record: (name: string) => void): Column<Guest>[] {
 
 /** Who is logged in, and nobody has put on record. */
 function Guests({ recorded, record }: { recorded: Initiator[]; record: (name: string) => void }) {
-  const query = useQuery(targetSessionsQuery);
+  const query = useQuery(sessionsQuery);
   return (
     <Panel title="Logged in, and not on record" flush>
       <Shown query={query} what="the sessions">
-        {({ sessions, silent, unseen }) => (
+        {({ sessions, silent, more }) => (
           <>
             <Silent nodes={silent} />
-            {unseen > 0 ? (
+            {more ? (
               <p className="note note-inner">
-                {plural(unseen, 'target')} with sessions beyond the first {TARGETS_MAX}{' '}
-                {unseen === 1 ? 'was' : 'were'} not looked at: a volume’s page tells of its own.
+                There are more sessions than the first {plural(sessions.length, 'session')}, by the
+                hosts’ names, that were looked at: a volume’s page tells of its own.
               </p>
             ) : null}
             <DataTable
@@ -256,7 +256,13 @@ function Guests({ recorded, record }: { recorded: Initiator[]; record: (name: st
               columns={guestColumns(record)}
               rowId={(one) => one.name}
               sortBy="name"
-              empty={<Empty title="None">Every host that is logged in is on record.</Empty>}
+              empty={
+                <Empty title="None">
+                  {sessions.length === 0
+                    ? 'No host is logged in.'
+                    : 'Every host that is logged in is on record.'}
+                </Empty>
+              }
             />
           </>
         )}

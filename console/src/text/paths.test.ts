@@ -51,13 +51,12 @@ test('two sessions with one node are one way', () => {
 
 test('who is logged in, and not on record, is told once with all sessions', () => {
   const session = (initiator: string, portal: string, port: number, since_ms = 5) => ({
-    ...{ initiator, portal, since_ms, tsih: 1 },
+    ...{ initiator, portal, since_ms },
     address: `10.0.0.1:${port}`,
   });
   const all = [
     session('iqn.2026-11.example:h1', 'n1', 1),
     session('iqn.2026-11.example:h2', 'n2', 2),
-    session('iqn.2026-11.example:h2', 'n1', 3, 4),
     session('iqn.2026-11.example:h2', 'n1', 3, 4),
   ];
   expect(guests(all, [{ name: 'iqn.2026-11.EXAMPLE:h1' }])).toEqual([

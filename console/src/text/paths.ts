@@ -1,4 +1,10 @@
-import type { Initiator, PathSession, PathState, ReservationType } from '../api/types';
+import type {
+  Initiator,
+  PathSession,
+  PathState,
+  ReservationType,
+  TargetSession,
+} from '../api/types';
 import { bytes } from './units';
 import type { Tone } from './words';
 
@@ -113,9 +119,9 @@ export type Guest = {
   since_ms: number;
 };
 
-/** A session is told once for each volume of its target. */
+/** The initiators of sessions that are not among those on record. */
 export function guests(
-  sessions: Pick<PathSession, 'initiator' | 'portal' | 'address' | 'since_ms' | 'tsih'>[],
+  sessions: Pick<TargetSession, 'initiator' | 'portal' | 'address' | 'since_ms'>[],
   recorded: Pick<Initiator, 'name'>[],
 ): Guest[] {
   // iSCSI names are the same in large and small letters (RFC 3722).
@@ -127,7 +133,7 @@ export function guests(
   }
   return [...found].map(([name, all]) => ({
     name,
-    sessions: new Set(all.map(({ portal, address, tsih }) => `${portal} ${address} ${tsih}`)).size,
+    sessions: all.length,
     portals: [...new Set(all.map(({ portal }) => portal))].sort(),
     // Without the port, which is another one for each session.
     addresses: [...new Set(all.map(({ address }) => address.replace(/:\d+$/, '')))].sort(),

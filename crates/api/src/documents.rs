@@ -84,7 +84,7 @@ pub use retention::{
 pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
 pub use sessions::{
     LocalPath, LocalSession, LocalSessionQuery, LocalSessions, PathSession, PathState,
-    SESSIONS_MAX, SessionList, SessionParameters,
+    SESSIONS_MAX, SessionList, SessionParameters, TargetSession, TargetSessionList,
 };
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,

@@ -47,7 +47,8 @@ use documents::{
     LocalSessionQuery, LocalSessions, LocalStalls, LocalSupport, LocalTraffic, LogChange,
     LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver, ReceiverList, ReceiverPut,
     Reservations, Retention, RetentionChange, SessionList, Settings, SettingsChange, StallList,
-    StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    StallQuery, Status, TargetSessionList, Task, Traffic, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 
 use events::Listener;
@@ -225,6 +226,9 @@ pub trait Api: Send + Sync + 'static {
         &self,
         query: StallQuery,
     ) -> impl Future<Output = Result<LocalStalls, Problem>> + Send;
+
+    /// The sessions with all targets, at all nodes that answer.
+    fn sessions(&self) -> impl Future<Output = Result<TargetSessionList, Problem>> + Send;
 
     /// The sessions that are paths to a volume, at all nodes that answer.
     fn volume_sessions(

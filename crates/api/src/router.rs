@@ -122,6 +122,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         log::change_local_log,
         support::node_support,
         support::local_support,
+        paths::sessions,
         paths::volume_sessions,
         paths::initiator_sessions,
         paths::local_sessions,

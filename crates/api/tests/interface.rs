@@ -20,7 +20,8 @@ use holdfast_api::documents::{
     LocalStalls, LocalSupport, LocalTraffic, LogChange, LogLevel, LogLevels, Node, NodeChange,
     NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, PathSession, Resync, Scrub,
     SessionList, SessionParameters, Settings, SettingsChange, StallList, StallQuery, Status,
-    SyncWork, Task, ToMove, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    SyncWork, TargetSession, TargetSessionList, Task, ToMove, Traffic, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::{Listener, Teller};
 use holdfast_api::trace::TraceContext;
@@ -163,6 +164,33 @@ fn paths() -> SessionList {
     }
 }
 
+/// Four sessions, of which two differ in nothing but what names them at their portal.
+fn sessions() -> TargetSessionList {
+    let session = |(initiator, target, portal, tsih): (&str, &str, &str, u16)| TargetSession {
+        target: target.to_owned(),
+        initiator: initiator.to_owned(),
+        isid: "000000000000".to_owned(),
+        tsih,
+        address: "192.0.2.7:1".to_owned(),
+        portal: portal.to_owned(),
+        since_ms: 1,
+        commands: 0,
+        chap: false,
+        parameters: SessionParameters::default(),
+    };
+    let sessions = [
+        ("iqn.a:b", "iqn.t", "n1", 9),
+        ("iqn.a:b", "iqn.t", "n1", 10),
+        ("iqn.a:b", "iqn.t", "n2", 1),
+        ("iqn.a:b.c", "iqn.t", "n1", 1),
+    ];
+    TargetSessionList {
+        sessions: sessions.map(session).to_vec(),
+        next: None,
+        silent: vec!["n3".to_owned()],
+    }
+}
+
 /// Five alarms, three of which last, of two moments.
 fn alarms() -> AlarmList {
     let alarm = |(id, severity, cleared_ms)| Alarm {
@@ -193,6 +221,11 @@ fn alarms() -> AlarmList {
 }
 
 impl Api for Remembering {
+    async fn sessions(&self) -> Result<TargetSessionList, Problem> {
+        self.ask("sessions".to_owned())?;
+        Ok(sessions())
+    }
+
     async fn volume_sessions(&self, name: &str) -> Result<SessionList, Problem> {
         self.ask(format!("sessions of {name}"))?;
         Ok(paths())
@@ -1570,8 +1603,10 @@ async fn sessions_and_alarms_are_told_in_pieces_and_each_once() {
     let (url, _) = start(Remembering::default()).await;
     let (sessions, alarms) = (paths().sessions, alarms().alarms);
     let sessions = serde_json::to_value(sessions).unwrap();
+    let of_all = serde_json::to_value(crate::sessions().sessions).unwrap();
     let alarms = serde_json::to_value(alarms).unwrap();
     for (path, field, expected) in [
+        ("/api/v1/sessions", "sessions", &of_all),
         ("/api/v1/volumes/db/sessions", "sessions", &sessions),
         ("/api/v1/initiators/iqn.a:b/sessions", "sessions", &sessions),
         ("/api/v1/alarms", "alarms", &alarms),
@@ -1585,9 +1620,11 @@ async fn sessions_and_alarms_are_told_in_pieces_and_each_once() {
         let whole = send(&url, &format!("GET {path}"), "accept: */*", "").await;
         assert!(!whole.contains("\"next\""), "{whole}");
     }
-    let piece = "GET /api/v1/volumes/db/sessions?limit=1";
-    let piece = send(&url, piece, "accept: */*", "").await;
-    assert!(piece.contains("\"silent\":[\"n3\"]"), "{piece}");
+    for path in ["/api/v1/volumes/db/sessions", "/api/v1/sessions"] {
+        let piece = format!("GET {path}?limit=1");
+        let piece = send(&url, &piece, "accept: */*", "").await;
+        assert!(piece.contains("\"silent\":[\"n3\"]"), "{piece}");
+    }
 }
 
 #[tokio::test]

@@ -56,8 +56,8 @@ use holdfast_api::documents::{
     LocalSessionQuery, LocalSessions, LocalStall, LocalStalls, LocalSupport, LocalTraffic,
     LogChange, LogLevels, Node, NodeChange, NodeDetails, NodeList, Receiver, ReceiverList,
     ReceiverPut, Reservations, Retention, RetentionChange, SessionList, Settings, SettingsChange,
-    StallList, StallQuery, Status, Task, Traffic, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    StallList, StallQuery, Status, TargetSessionList, Task, Traffic, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::events::Listener;
 use holdfast_api::{Api, Conditional, Keyed, Precondition, Problem, ProblemKind};
@@ -413,6 +413,10 @@ impl Api for Controller {
         let after = query.place()?;
         let (report, kept) = self.node_here()?;
         Ok(kept.answer(&report, &query, after.as_ref()))
+    }
+
+    async fn sessions(&self) -> Result<TargetSessionList, Problem> {
+        self.sessions_of_all().await
     }
 
     async fn volume_sessions(&self, name: &str) -> Result<SessionList, Problem> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use holdfast_api::documents::{
     HeldReservation, LocalPath, LocalReport, LocalSession, LocalSessionQuery, LocalSessions,
     PathSession, PathState, RegisteredKey, ReservationNexus, ReservationType, Reservations,
-    SessionList,
+    SessionList, TargetSession, TargetSessionList,
 };
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName};
@@ -43,6 +43,13 @@ pub(crate) fn local(report: &LocalReport, query: &LocalSessionQuery) -> LocalSes
 }
 
 impl Controller {
+    pub(crate) async fn sessions_of_all(&self) -> Result<TargetSessionList, Problem> {
+        let look = self.inventory().await?;
+        let query = LocalSessionQuery::default();
+        let answers = self.ask_for_sessions(&look.seen, query).await;
+        Ok(of_targets(&look.seen, answers))
+    }
+
     pub(crate) async fn sessions_of_volume(&self, name: &str) -> Result<SessionList, Problem> {
         let look = self.inventory().await?;
         let volume = volume_in(&look.seen, name)?;
@@ -131,6 +138,36 @@ fn holdings(inventory: &Inventory, volume: &VolumeRecord) -> (u32, BTreeMap<Node
         }
     }
     (slices, in_sync)
+}
+
+/// The sessions themselves, whatever they are paths to.
+fn of_targets(
+    inventory: &Inventory,
+    answers: BTreeMap<NodeId, LocalSessions>,
+) -> TargetSessionList {
+    let silent = silent(inventory.nodes.values(), |node| answers.contains_key(&node));
+    let mut sessions = Vec::new();
+    for (node, answer) in answers {
+        let portal = node_name(inventory, node);
+        sessions.extend(answer.sessions.into_iter().map(|it| TargetSession {
+            target: it.target,
+            initiator: it.initiator,
+            isid: it.isid,
+            tsih: it.tsih,
+            address: it.address,
+            portal: portal.clone(),
+            since_ms: it.since_ms,
+            commands: it.commands,
+            chap: it.chap,
+            parameters: it.parameters,
+        }));
+    }
+    sessions.sort_by_cached_key(TargetSession::place);
+    TargetSessionList {
+        sessions,
+        next: None,
+        silent,
+    }
 }
 
 /// The paths to these volumes.

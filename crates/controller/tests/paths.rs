@@ -76,12 +76,31 @@ async fn sessions_are_paths_to_the_volumes_that_their_initiators_may_use() {
     // A session with a target that no volume has is a path to none.
     let of_other = controller.initiator_sessions(OTHER).await.unwrap();
     assert!(of_other.sessions.is_empty());
+    // Each is told once, whatever it is a path to.
+    let of_all = controller.sessions().await.unwrap();
+    let told = of_all.sessions.iter();
+    let told: Vec<_> = told.map(|it| (&*it.initiator, &*it.portal)).collect();
+    assert_eq!(
+        told,
+        [(HOST, "n1"), (HOST, "n2"), (OTHER, "n1"), (OTHER, "n2")]
+    );
+    let one = &of_all.sessions[2];
+    assert_eq!(
+        (&*one.target, one.tsih, one.commands),
+        ("iqn.another", 5, 3)
+    );
+    assert!(of_all.silent.is_empty());
     // Who does not answer is named.
     second.server.abort();
     let sessions = controller.volume_sessions("data").await.unwrap();
     assert_eq!(
         (sessions.sessions.len(), &*sessions.silent),
         (1, &["n2".to_owned()][..])
+    );
+    let of_all = controller.sessions().await.unwrap();
+    assert_eq!(
+        (of_all.sessions.len(), of_all.silent),
+        (2, vec!["n2".to_owned()])
     );
     let gone = controller.volume_sessions("gone").await.unwrap_err();
     assert_eq!(gone.kind, ProblemKind::NoSuchVolume);

@@ -120,6 +120,59 @@ pub struct SessionList {
     pub silent: Vec<String>,
 }
 
+/// A session of an initiator with a target, whatever volumes it is a path to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TargetSession {
+    /// The target's iSCSI name.
+    pub target: String,
+    /// The initiator's iSCSI name.
+    pub initiator: String,
+    /// The initiator's part of the session's identifier (ISID): twelve hexadecimal digits.
+    pub isid: String,
+    /// The target's part of it (TSIH).
+    pub tsih: u16,
+    /// Address and port that the initiator connects from.
+    pub address: String,
+    /// The node whose portal it is with.
+    pub portal: String,
+    /// Since when: milliseconds since 1970, by the clock of the portal's node.
+    pub since_ms: u64,
+    /// Its commands that have not been answered.
+    pub commands: u32,
+    /// The initiator has proved by CHAP who it is.
+    pub chap: bool,
+    /// What was agreed on.
+    pub parameters: SessionParameters,
+}
+
+impl TargetSession {
+    /// Where it stands among others: by initiator, target and portal, then by what names it there. No two stand at one place.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let Self {
+            initiator,
+            target,
+            portal,
+            isid,
+            tsih,
+            ..
+        } = self;
+        format!("{initiator}\0{target}\0{portal}\0{isid}\0{tsih:05}")
+    }
+}
+
+/// Sessions with all targets, at all portals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TargetSessionList {
+    /// By initiator, target and portal.
+    pub sessions: Vec<TargetSession>,
+    /// Where the rest begins, for `after`; none if there is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Nodes that did not answer: their sessions are not among these.
+    pub silent: Vec<String>,
+}
+
 /// Which sessions a node is asked for: all of them, or those with a target, or of an initiator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -7,18 +7,49 @@ use axum::extract::{Path, Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::answers::{OfNode, OfOne};
+use super::answers::{OfNode, OfOne, OfQuery};
 use super::page::{Chosen, PageQuery, chosen, page};
 use super::{asked, named};
-use crate::documents::{LocalSessionQuery, LocalSessions, PathSession, Reservations, SessionList};
+use crate::documents::{
+    LocalSessionQuery, LocalSessions, PathSession, Reservations, SessionList, TargetSession,
+    TargetSessionList,
+};
 use crate::{Api, Problem};
 
 pub(super) fn routes<A: Api>() -> Router<Arc<A>> {
     Router::new()
+        .route("/sessions", get(sessions::<A>))
         .route("/volumes/{name}/sessions", get(volume_sessions::<A>))
         .route("/volumes/{name}/reservations", get(reservations::<A>))
         .route("/initiators/{name}/sessions", get(initiator_sessions::<A>))
         .route("/local/sessions", get(local_sessions::<A>))
+}
+
+/// The sessions with all targets
+///
+/// Each once, however many volumes its target has. All nodes are asked; those that do not answer are named. Here a prefix is one of
+/// initiators.
+#[utoipa::path(get, path = "/api/v1/sessions", params(PageQuery), responses(
+    (status = 200, body = TargetSessionList),
+    OfQuery,
+))]
+pub(super) async fn sessions<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<TargetSessionList>, Problem> {
+    let query = chosen(query)?;
+    let all = api.sessions().await?;
+    let (sessions, next) = page(
+        all.sessions,
+        &query,
+        |it| &it.initiator,
+        TargetSession::place,
+    );
+    Ok(Json(TargetSessionList {
+        sessions,
+        next,
+        ..all
+    }))
 }
 
 /// The sessions that are paths to a volume

@@ -111,6 +111,7 @@ const TABLE: &[(&str, &str, Need)] = &[
         Cluster,
     ),
     row("GET", "/api/v1/local/support", Administrator, Cluster),
+    row("GET", "/api/v1/sessions", Viewer, Volumes),
     row("GET", "/api/v1/volumes/{name}/sessions", Viewer, Volumes),
     row(
         "GET",
