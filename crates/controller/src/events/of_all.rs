@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! - what is in several logs is told once;
-//! - a node that does not answer is named, also the one that is asked, if its own log cannot be read, or too many have it read.
+//! - a node that does not answer is named, also the one that is asked, if its own log cannot be read, or too many have it read;
+//! - nothing goes on behind a piece for which too many have the asked node's log read: that ends soon, and what only that node has would
+//!   be passed over for good.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +68,7 @@ impl Controller {
         let mut told = ask_each(others, self.connector.as_ref(), ask).await;
         let mut is_told_here = true;
         if self.event_log.is_some() {
-            is_told_here = with_own(&mut told, self.events_here(&query).await)?;
+            is_told_here = with_own(&mut told, &query, self.events_here(&query).await)?;
         }
         let silent = silent(nodes.iter(), |node| {
             let is_here = Some(node) == here && is_told_here;
@@ -79,16 +81,18 @@ impl Controller {
 /// Adds what this node's own log has to what others have told. Whether it has anything to add.
 ///
 /// # Errors
-/// Too many have it read, and nobody else has told anything: that says more than an empty answer.
+/// Too many have it read, and nobody else has told anything: that says more than an empty answer. Or older events are asked for, which are
+/// read once, while the newest are asked for again and again.
 fn with_own(
     told: &mut Vec<LocalEvents>,
+    query: &EventQuery,
     own: Result<LocalEvents, Problem>,
 ) -> Result<bool, Problem> {
     match own {
         Ok(answer) => told.push(answer),
         // That ends by itself: no word in the node's log.
         Err(problem) if problem.kind == ProblemKind::Busy => {
-            return if told.is_empty() {
+            return if told.is_empty() || query.after.is_some() {
                 Err(problem)
             } else {
                 Ok(false)
@@ -165,15 +169,30 @@ mod tests {
     #[test]
     fn a_log_that_too_many_have_read_takes_nothing_from_what_others_tell() {
         let busy = || Err(Problem::new(ProblemKind::Busy, "not now"));
+        let newest = EventQuery::default();
         let mut told = vec![local(2, &[8, 7])];
-        assert_eq!(with_own(&mut told, busy()), Ok(false), "it is named");
+        assert_eq!(with_own(&mut told, &newest, busy()), Ok(false), "named");
         assert_eq!(told, [local(2, &[8, 7])]);
-        assert_eq!(with_own(&mut told, Ok(local(1, &[9]))), Ok(true));
+        let own = Ok(local(1, &[9]));
+        assert_eq!(with_own(&mut told, &newest, own), Ok(true));
         assert_eq!(told.len(), 2);
-        let refused = with_own(&mut Vec::new(), busy()).unwrap_err();
+        let refused = with_own(&mut Vec::new(), &newest, busy()).unwrap_err();
         assert_eq!(refused.kind, ProblemKind::Busy, "there is nothing else");
         let unreadable = || Err(Problem::new(ProblemKind::Internal, "not this one"));
-        assert_eq!(with_own(&mut Vec::new(), unreadable()), Ok(false));
+        assert_eq!(with_own(&mut Vec::new(), &newest, unreadable()), Ok(false));
+    }
+
+    #[test]
+    fn a_later_piece_never_passes_over_what_a_busy_log_alone_may_have() {
+        let busy = || Err(Problem::new(ProblemKind::Busy, "not now"));
+        let later = EventQuery {
+            after: Some(event(9).place()),
+            ..EventQuery::default()
+        };
+        let refused = with_own(&mut vec![local(2, &[8, 7])], &later, busy()).unwrap_err();
+        assert_eq!((refused.kind, refused.status), (ProblemKind::Busy, 503));
+        let own = Ok(local(1, &[8]));
+        assert_eq!(with_own(&mut vec![local(2, &[7])], &later, own), Ok(true));
     }
 
     #[test]
