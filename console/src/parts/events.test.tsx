@@ -103,6 +103,24 @@ test('the past is there, older on demand, and what changes comes on top once', a
   expect(subjects()).toEqual(['volume db', 'node of c', 'node of b', 'node of a']);
 });
 
+test('whose part of an older piece is missing stays said while newer ones are whole', async () => {
+  let silent: string[] = [];
+  answers((query) =>
+    query.get('after') === 'cursor'
+      ? { events: [event('a', 100_000)], silent: ['n3'] }
+      : { events: [event('b', 200_000)], next: 'cursor', silent },
+  );
+  shown();
+  fireEvent.click(await screen.findByRole('button', { name: 'Show older ones' }));
+  await screen.findByText(/1 node did not answer \(n3\)/);
+  silent = ['n2'];
+  await act(() => queryClient.invalidateQueries({ queryKey: ['events'] }));
+  await screen.findByText(/2 nodes did not answer \(n2, n3\)/);
+  silent = [];
+  await act(() => queryClient.invalidateQueries({ queryKey: ['events'] }));
+  await screen.findByText(/1 node did not answer \(n3\)/);
+});
+
 test('an older piece that comes after the list was begun anew is not put under it', async () => {
   let newest: EventList = { events: [event('b', 200_000)], next: 'after b', silent: [] };
   let late = (_: EventList) => {};

@@ -230,7 +230,7 @@ function Log({ severity, kind, about, newest, live }: LogProps) {
       <p className="unseen" role="status">
         {news}
       </p>
-      <Silent nodes={newest.silent} />
+      <Silent nodes={[...new Set([...newest.silent, ...known.silent])].sort()} />
       {events.length === 0 ? (
         <Empty title={isChosen ? 'Nothing like that' : weighed}>
           Health, nodes, devices, syncs, volumes, settings and alarms: the node that steers the

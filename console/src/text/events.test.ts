@@ -50,6 +50,22 @@ test('what has come again is there once, and where there would be a gap only the
   ).toEqual(['l-3', 'm-2', 'l-2', 'l-1', null]);
 });
 
+test('whose part is missing is known until that one has told it', () => {
+  const without = (node: string, part: EventList) => ({ ...part, silent: [node] });
+  const before = alone(without('n2', piece('2', ...at(3, 2))));
+  expect(before.silent).toEqual(['n2']);
+  const older = withOlder(before, '2', without('n3', piece('1', ...at(1))));
+  expect(older.silent).toEqual(['n2', 'n3']);
+  // A newest piece that does not reach down to the end tells nothing of what is there.
+  expect(withNewest(older, piece('3', ...at(4, 3))).silent).toEqual(['n2', 'n3']);
+  expect(withNewest(older, without('n3', piece('1', ...at(4, 3, 2, 1)))).silent).toEqual(['n3']);
+  expect(withNewest(older, piece(null, ...at(3, 2, 1))).silent).toEqual([]);
+  expect(withNewest(older, piece('8', ...at(9, 8))).silent).toEqual([]);
+  // Who has told it once, and does not answer now, will tell what is new.
+  const whole = alone(piece('2', ...at(3, 2)));
+  expect(withNewest(whole, without('n2', piece('2', ...at(3, 2)))).silent).toEqual([]);
+});
+
 test('an older piece that comes late leaves no gap', () => {
   const before = alone(piece('2', ...at(3, 2)));
   const anew = withNewest(before, piece('8', ...at(9, 8)));

@@ -26,11 +26,14 @@ export type Known = {
   next: string | null;
   /** What it says for what comes after an event, by the event's id, where a piece has ended with it. */
   nexts: ReadonlyMap<string, string>;
+  /** Nodes that did not answer for some of it, and have not told their part since. */
+  silent: string[];
 };
 
 /** A piece as all that is known. */
 export function alone(piece: EventList): Known {
-  return { events: piece.events, next: piece.next ?? null, nexts: ends(new Map(), piece) };
+  const { events, next, silent } = piece;
+  return { events, next: next ?? null, nexts: ends(new Map(), piece), silent };
 }
 
 function ends(nexts: Known['nexts'], { events, next }: EventList): Known['nexts'] {
@@ -52,7 +55,18 @@ export function withNewest(known: Known, newest: EventList): Known {
   // Where nothing was known the piece says where it goes on.
   const next = known.events.length === 0 ? (newest.next ?? null) : known.next;
   const events = joined(known.events, newest.events);
-  return trimmed({ events, next, nexts: ends(known.nexts, newest) }) ?? alone(newest);
+  // Whoever has told of all that is known has told its part, though it does not answer at other times.
+  const silent = reaches(newest, known)
+    ? known.silent.filter((node) => newest.silent.includes(node))
+    : known.silent;
+  return trimmed({ events, next, nexts: ends(known.nexts, newest), silent }) ?? alone(newest);
+}
+
+/** Whether a piece is of all that is known. */
+function reaches(piece: EventList, known: Known): boolean {
+  const [last, oldest] = [piece.events.at(-1), known.events.at(-1)];
+  if (piece.next == null || !oldest || !last) return true;
+  return last.id === oldest.id || order(last, oldest) > 0;
 }
 
 /**
@@ -62,7 +76,8 @@ export function withNewest(known: Known, newest: EventList): Known {
 export function withOlder(known: Known, after: string, piece: EventList): Known {
   if (known.next !== after) return known;
   const events = joined(known.events, piece.events);
-  return { events, next: piece.next ?? null, nexts: ends(known.nexts, piece) };
+  const silent = [...new Set([...known.silent, ...piece.silent])].sort();
+  return { events, next: piece.next ?? null, nexts: ends(known.nexts, piece), silent };
 }
 
 /** Whether one more piece may be known. */
@@ -86,7 +101,7 @@ function trimmed(known: Known): Known | null {
   }
   const ids = new Set(events.map(({ id }) => id));
   const nexts = new Map([...known.nexts].filter(([id]) => ids.has(id)));
-  return { events, next: nexts.get(events.at(-1)?.id ?? '') ?? null, nexts };
+  return { ...known, events, next: nexts.get(events.at(-1)?.id ?? '') ?? null, nexts };
 }
 
 /**
