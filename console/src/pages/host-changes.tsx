@@ -3,8 +3,9 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { useChange } from '../api/queries';
 import type { Initiator, InitiatorPut } from '../api/types';
-import { Dialog, Tick, TypedName } from '../parts/dialog';
+import { Dialog, Tick } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
+import { RemovalDialog } from '../parts/removal';
 import { say } from '../parts/say';
 import { initiatorFault } from './wizard-rules';
 
@@ -143,47 +144,30 @@ function Account({
 
 /** An initiator is on record no more. */
 export function RemoveDialog({ opened, all, onClose }: Props<Initiator>) {
-  const [initiator, setInitiator] = useState(opened);
-  const { name } = initiator;
-  const [typed, setTyped] = useState('');
-  const remove = useChange(() =>
-    ask(
-      client.DELETE('/api/v1/initiators/{name}', {
-        params: { path: { name }, header: unchanged(initiator) },
-      }),
-    ),
-  );
+  const { name } = opened;
   return (
-    <Dialog
+    <RemovalDialog
       title="Forget a host"
       does="Forget"
-      danger
-      ready={typed === name}
-      busy={remove.isPending}
-      error={remove.error}
-      onClose={onClose}
-      onDo={() =>
-        remove.mutate(undefined, {
-          onSuccess: () => {
-            say(`${name} is forgotten`);
-            onClose();
-          },
-        })
+      present={opened}
+      latest={all.find((one) => one.name === name)}
+      remove={(shown) =>
+        ask(
+          client.DELETE('/api/v1/initiators/{name}', {
+            params: { path: { name }, header: unchanged(shown) },
+          }),
+        )
       }
+      done={`${name} is forgotten`}
+      onDone={onClose}
+      onClose={onClose}
     >
-      <Outdated
-        order={remove}
-        shown={initiator}
-        latest={all.find((one) => one.name === name)}
-        onShow={setInitiator}
-      />
-      <p>
-        {initiator.chap_name
-          ? `It proves who it is by CHAP, as ${initiator.chap_name}.`
-          : 'Its name is believed.'}{' '}
-        What it proves itself by goes with it. Volumes that are for everybody stay within its reach.
-      </p>
-      <TypedName name={name} value={typed} onChange={setTyped} />
-    </Dialog>
+      {({ chap_name: chap }) => (
+        <p>
+          {chap ? `It proves who it is by CHAP, as ${chap}.` : 'Its name is believed.'} What it
+          proves itself by goes with it. Volumes that are for everybody stay within its reach.
+        </p>
+      )}
+    </RemovalDialog>
   );
 }

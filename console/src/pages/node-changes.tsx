@@ -3,8 +3,9 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { useChange } from '../api/queries';
 import type { Node, NodeChange, NodeOrder } from '../api/types';
-import { Dialog, TypedName } from '../parts/dialog';
+import { Dialog } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
+import { RemovalDialog } from '../parts/removal';
 import { say } from '../parts/say';
 import { navigate } from '../router';
 import { nodeState } from '../text/words';
@@ -140,41 +141,33 @@ export function AdmitDialog({ node: latest, onClose }: Props) {
   );
 }
 
-export function RemoveDialog({ node: latest, onClose }: Props) {
-  const [node, setNode] = useState(latest);
+export function RemoveDialog({ node, onClose }: Props) {
   const { name } = node;
-  const [typed, setTyped] = useState('');
-  const remove = useChange(() =>
-    ask(
-      client.DELETE('/api/v1/nodes/{name}', {
-        params: { path: { name }, header: unchanged(node) },
-      }),
-    ),
-  );
   return (
-    <Dialog
+    <RemovalDialog
       title={`Remove ${name}`}
       does="Remove node"
-      danger
-      ready={typed === name}
-      busy={remove.isPending}
-      error={remove.error}
-      onClose={onClose}
-      onDo={() =>
-        remove.mutate(undefined, {
-          onSuccess: () => {
-            say(`${name} is no part of the cluster any more`);
-            navigate('/nodes');
-          },
-        })
+      present={node}
+      latest={node}
+      remove={(shown) =>
+        ask(
+          client.DELETE('/api/v1/nodes/{name}', {
+            params: { path: { name }, header: unchanged(shown) },
+          }),
+        )
       }
+      done={`${name} is no part of the cluster any more`}
+      onDone={() => navigate('/nodes')}
+      onClose={onClose}
     >
-      <Outdated order={remove} shown={node} latest={latest} onShow={setNode} />
-      <Stands node={node} />
-      <p>
-        Nothing is on it. After this it is no part of the cluster, and its process can be ended.
-      </p>
-      <TypedName name={name} value={typed} onChange={setTyped} />
-    </Dialog>
+      {(shown) => (
+        <>
+          <Stands node={shown} />
+          <p>
+            Nothing is on it. After this it is no part of the cluster, and its process can be ended.
+          </p>
+        </>
+      )}
+    </RemovalDialog>
   );
 }

@@ -7,8 +7,9 @@ import { sessionQuery, useChange, usersQuery } from '../api/queries';
 import type { Role, User } from '../api/types';
 import { NewPassword, passwordFault } from '../parts/account';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
-import { Dialog, Tick, TypedName, useDialog } from '../parts/dialog';
+import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
+import { RemovalDialog } from '../parts/removal';
 import { RoleButton, RolePage } from '../parts/role';
 import { RoleSelect } from '../parts/role-select';
 import { say } from '../parts/say';
@@ -271,38 +272,31 @@ function ChangeDialog({ present, latest, onClose }: Of) {
 }
 
 function RemoveDialog({ present, latest, onClose }: Of) {
-  const [user, setUser] = useState(present);
-  const [typed, setTyped] = useState('');
-  const { name } = user;
-  const path = { name };
-  const remove = useChange(() =>
-    ask(client.DELETE('/api/v1/users/{name}', { params: { path, header: unchanged(user) } })),
-  );
+  const { name } = present;
   return (
-    <Dialog
+    <RemovalDialog
       title="Remove a user"
       does="Remove"
-      danger
-      ready={typed === name}
-      busy={remove.isPending}
-      error={remove.error}
-      onClose={onClose}
-      onDo={() =>
-        remove.mutate(undefined, {
-          onSuccess: () => {
-            say(`${name} is removed`);
-            onClose();
-          },
-        })
+      present={present}
+      latest={latest}
+      remove={(shown) =>
+        ask(
+          client.DELETE('/api/v1/users/{name}', {
+            params: { path: { name }, header: unchanged(shown) },
+          }),
+        )
       }
+      done={`${name} is removed`}
+      onDone={onClose}
+      onClose={onClose}
     >
-      <Outdated order={remove} shown={user} latest={latest} onShow={setUser} />
-      <p>
-        <strong>{name}</strong> ({user.role}
-        {user.disabled ? ', disabled' : ''}): logins of this user end, and so do the tokens that
-        this user made.
-      </p>
-      <TypedName name={name} value={typed} onChange={setTyped} />
-    </Dialog>
+      {({ role, disabled }) => (
+        <p>
+          <strong>{name}</strong> ({role}
+          {disabled ? ', disabled' : ''}): logins of this user end, and so do the tokens that this
+          user made.
+        </p>
+      )}
+    </RemovalDialog>
   );
 }

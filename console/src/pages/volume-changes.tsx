@@ -5,9 +5,10 @@ import { ask, client } from '../api/client';
 import { useChange, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Sign } from '../parts/basic';
-import { Dialog, Tick, TypedName } from '../parts/dialog';
+import { Dialog, Tick } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
 import { Promised } from '../parts/promised';
+import { RemovalDialog } from '../parts/removal';
 import { say } from '../parts/say';
 import { navigate } from '../router';
 import { bytes, parseBytes, plural } from '../text/units';
@@ -113,58 +114,49 @@ export function ScrubDialog({ name, onClose }: { name: string; onClose: () => vo
   );
 }
 
-export function DeleteDialog({ volume: latest, onClose }: Props) {
-  /** What goes is what was shown. */
-  const [volume, setVolume] = useState(latest);
-  const { name, access } = volume;
+export function DeleteDialog({ volume, onClose }: Props) {
+  const { name } = volume;
   const volumes = useQuery(volumesQuery).data?.volumes;
   const sessions = volumes?.find((one) => one.name === name)?.sessions ?? 0;
-  const [typed, setTyped] = useState('');
   const [force, setForce] = useState(false);
-  const remove = useChange(() =>
-    ask(
-      client.DELETE('/api/v1/volumes/{name}', {
-        params: { path: { name }, query: { force }, header: unchanged(volume) },
-      }),
-    ),
-  );
   return (
-    <Dialog
+    <RemovalDialog
       title={`Delete ${name}`}
       does="Delete volume"
-      danger
-      ready={typed === name}
-      busy={remove.isPending}
-      error={remove.error}
-      onClose={onClose}
-      onDo={() =>
-        remove.mutate(undefined, {
-          onSuccess: () => {
-            say(`Volume ${name} was deleted`);
-            navigate('/volumes');
-          },
-        })
+      present={volume}
+      latest={volume}
+      remove={(shown) =>
+        ask(
+          client.DELETE('/api/v1/volumes/{name}', {
+            params: { path: { name }, query: { force }, header: unchanged(shown) },
+          }),
+        )
       }
+      done={`Volume ${name} was deleted`}
+      onDone={() => navigate('/volumes')}
+      onClose={onClose}
     >
-      <Outdated order={remove} shown={volume} latest={latest} onShow={setVolume} />
-      <p>
-        It has {bytes(volume.bytes)}
-        {access
-          ? `, for ${access.open ? 'every host' : access.initiators.join(', ') || 'nobody'}`
-          : ''}
-        . All its data goes, on all nodes, and does not come back.
-      </p>
-      {sessions > 0 ? (
-        <div className="warning">
-          <Sign tone="warn" size={18} />
-          <span>
-            {plural(sessions, 'session')} of hosts {sessions === 1 ? 'is' : 'are'} open with its
-            target now. Log out there first, or force it: what hosts do with it fails then.
-          </span>
-        </div>
-      ) : null}
-      <TypedName name={name} value={typed} onChange={setTyped} />
-      <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
-    </Dialog>
+      {({ bytes: size, access }) => (
+        <>
+          <p>
+            It has {bytes(size)}
+            {access
+              ? `, for ${access.open ? 'every host' : access.initiators.join(', ') || 'nobody'}`
+              : ''}
+            . All its data goes, on all nodes, and does not come back.
+          </p>
+          {sessions > 0 ? (
+            <div className="warning">
+              <Sign tone="warn" size={18} />
+              <span>
+                {plural(sessions, 'session')} of hosts {sessions === 1 ? 'is' : 'are'} open with its
+                target now. Log out there first, or force it: what hosts do with it fails then.
+              </span>
+            </div>
+          ) : null}
+          <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
+        </>
+      )}
+    </RemovalDialog>
   );
 }
