@@ -13,7 +13,7 @@ import { Prose } from '../parts/prose';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
-import { clearOf, limit, limitOf, readLimit } from '../text/alarms';
+import { clearOf, limit, raisedOf, readLimit } from '../text/alarms';
 import { moment, parseSpan, span } from '../text/units';
 import { Receivers } from './receivers';
 
@@ -215,20 +215,16 @@ function kindColumns(change: ((kind: AlarmKind) => void) | null): Column<AlarmKi
     { id: 'severity', head: 'Severity', by: (one) => one.severity, cell: (one) => one.severity },
     {
       id: 'set',
-      head: 'Raised at',
+      head: 'Raised',
       tip: 'The value that raises one, or a worse one',
       by: (one) => one.threshold.set,
       cell: (one) =>
-        one.off ? (
-          <Standing word="off" tone="warn" tip="None are raised" />
-        ) : (
-          limitOf(one, one.threshold.set)
-        ),
+        one.off ? <Standing word="off" tone="warn" tip="None are raised" /> : raisedOf(one),
     },
     {
       id: 'clear',
-      head: 'Over beyond',
-      tip: 'A better value than this ends it',
+      head: 'Over',
+      tip: 'When one is over: a value that is better than the one told here, or what raised it has ended',
       spare: true,
       by: (one) => one.threshold.clear,
       cell: (one) => clearOf(one),

@@ -246,6 +246,27 @@ test('what is new is spoken, as a count where it is much, and what is older is n
   expect(spoken()).toBe('3 new events');
 });
 
+test('what was passed over while something else was chosen is not spoken when that is cleared', async () => {
+  vi.useFakeTimers();
+  const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
+  answers(() => ({ events: [event('b', 2)], silent: [] }));
+  shown();
+  await pass(100);
+  const spoken = () => screen.getByRole('status').textContent;
+  const about = screen.getByLabelText('About which node or volume');
+  fireEvent.change(about, { target: { value: 'volume db' } });
+  for (const id of ['s-1', 's-2']) Stream.last?.tell(event(id, 3_000));
+  await pass(1_500);
+  expect(spoken()).toBe('');
+  fireEvent.change(about, { target: { value: '' } });
+  await pass(1_500);
+  expect(subjects()).toContain('node of s-1');
+  expect(spoken()).toBe('');
+  Stream.last?.tell(event('s-3', 4_000));
+  await pass(1_500);
+  expect(spoken()).toBe('Node lost, node of s-3: down');
+});
+
 test('an event leads to what it is about, as long as that is there', async () => {
   answers(() => ({
     events: [

@@ -155,26 +155,34 @@ export function Events() {
 /** How long news are gathered before they are spoken: much happens in the same moment. */
 const NEWS_MS = 1_000;
 
-/** What has come since one looks, for whoever hears the page: one by its words, more as a count. What is older is read, not spoken. */
-function useNews(wanted: Event[], kinds: AlarmKind[] | undefined): string {
+/**
+ * What has come since one looks, for whoever hears the page: one by its words, more as a count. What is older is read, not spoken, also
+ * where it is shown only now, because something else was chosen until then.
+ */
+function useNews(
+  live: Event[],
+  isWanted: (event: Event) => boolean,
+  kinds: AlarmKind[] | undefined,
+): string {
   const [said, setSaid] = useState('');
-  const told = useRef(new Set(wanted.map(({ id }) => id)));
-  const fresh = wanted.filter(({ id }) => !told.current.has(id));
-  const latest = useRef({ fresh, wanted, kinds });
-  latest.current = { fresh, wanted, kinds };
+  const [told, setTold] = useState(() => new Set(live.map(({ id }) => id)));
+  const fresh = live.filter(({ id }) => !told.has(id));
+  const latest = useRef({ fresh, live, isWanted, kinds });
+  latest.current = { fresh, live, isWanted, kinds };
   const isNew = fresh.length > 0;
   useEffect(() => {
     if (!isNew) return;
     const timer = setTimeout(() => {
-      const { fresh, wanted, kinds } = latest.current;
+      const { fresh, live, isWanted, kinds } = latest.current;
       // Those that the stream has forgotten do not come again.
-      told.current = new Set(wanted.map(({ id }) => id));
-      const [event] = fresh;
+      setTold(new Set(live.map(({ id }) => id)));
+      const news = fresh.filter(isWanted);
+      const [event] = news;
       if (event === undefined) return;
       setSaid(
-        fresh.length === 1
+        news.length === 1
           ? `${kindWords(event.kind).word}, ${event.subject}: ${eventText(event, kinds)}`
-          : `${fresh.length} new events`,
+          : `${news.length} new events`,
       );
     }, NEWS_MS);
     return () => clearTimeout(timer);
@@ -214,17 +222,15 @@ function Log({ severity, kind, about, newest, live }: LogProps) {
   };
   // What was asked for before the list was begun anew, or cut, is of no use any more.
   const asked = older !== null && older.after === known.next ? older : null;
-  const wanted = live.filter(
-    (one) =>
-      RANKS.indexOf(one.severity) >= RANKS.indexOf(severity) && (kind === '' || one.kind === kind),
-  );
-  const all = shownEvents(wanted, known.events, newest.looked_ms ?? 0);
+  const isChosenKind = (one: Event) =>
+    RANKS.indexOf(one.severity) >= RANKS.indexOf(severity) && (kind === '' || one.kind === kind);
+  const all = shownEvents(live.filter(isChosenKind), known.events, newest.looked_ms ?? 0);
   const isMeant = aboutWhat(all, about);
   const events = all.filter(isMeant);
   const isChosen = kind !== '' || about.trim() !== '';
   const weighed = severity === 'info' ? 'Nothing yet' : 'Nothing of that weight';
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
-  const news = useNews(wanted.filter(isMeant), kinds);
+  const news = useNews(live, (one) => isChosenKind(one) && isMeant(one), kinds);
   return (
     <>
       <p className="unseen" role="status">

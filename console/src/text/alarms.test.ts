@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AlarmKind } from '../api/types';
-import { clearOf, limit, limitOf, placeOf, readLimit } from './alarms';
+import { clearOf, limit, placeOf, raisedOf, readLimit } from './alarms';
 
 test('what an alarm is about has a page if it is a node or a volume', () => {
   expect(placeOf('node n1')).toEqual(['nodes', 'n1']);
@@ -11,16 +11,19 @@ test('what an alarm is about has a page if it is a node or a volume', () => {
 });
 
 test('limits are told with their unit and read as numbers', () => {
-  const kind = { unit: 'percent' } as AlarmKind;
-  expect(limitOf(kind, 85)).toBe('85\u00a0%');
-  expect(limit(kind, 85)).toBe('85');
-  const other = (unit: string, value: number) => limitOf({ unit } as AlarmKind, value);
-  expect(other('seconds', 86_400)).toBe('24\u00a0h');
-  expect(other('milliseconds', 2000)).toBe('2\u00a0s');
-  expect(other('days', 1)).toBe('1\u00a0day');
-  expect(other('what comes later', 7)).toBe('7');
-  expect(limitOf({ unit: 'state' } as AlarmKind, 1)).toBe('if it is so');
-  expect(clearOf({ unit: 'state' } as AlarmKind)).toBe('if it is not');
+  const kind = (unit: string, set: number, clear = set) =>
+    ({ unit, threshold: { set, clear } }) as AlarmKind;
+  const percent = kind('percent', 85, 80);
+  expect([raisedOf(percent), clearOf(percent)]).toEqual(['at 85\u00a0%', 'beyond 80\u00a0%']);
+  expect(limit(percent, 85)).toBe('85');
+  expect(raisedOf(kind('seconds', 86_400))).toBe('at 24\u00a0h');
+  expect(raisedOf(kind('milliseconds', 2000))).toBe('at 2\u00a0s');
+  expect(raisedOf(kind('days', 1))).toBe('at 1\u00a0day');
+  expect(raisedOf(kind('what comes later', 7))).toBe('at 7');
+  // What is so or not has no limit, and what has one has not always another one.
+  const state = kind('state', 1, 0);
+  expect([raisedOf(state), clearOf(state)]).toEqual(['when it is so', 'when it is so no more']);
+  expect(clearOf(kind('days', 1))).toBe('when it is better');
   expect(readLimit(' 85 ')).toBe(85);
   for (const wrong of ['', '-1', '8.5', '85\u00a0%', '9999999999'])
     expect(readLimit(wrong)).toBeNull();

@@ -20,14 +20,21 @@ export function limit(kind: AlarmKind, value: number): string {
   return kind.unit === 'state' ? '' : String(value);
 }
 
-/** When an alarm of this kind is over, in words. */
+/** When an alarm of this kind is raised, in words. */
+export function raisedOf(kind: AlarmKind): string {
+  return kind.unit === 'state' ? 'when it is so' : `at ${limitOf(kind, kind.threshold.set)}`;
+}
+
+/** When it is over. */
 export function clearOf(kind: AlarmKind): string {
-  return kind.unit === 'state' ? 'if it is not' : limitOf(kind, kind.threshold.clear);
+  const { set, clear } = kind.threshold;
+  if (kind.unit === 'state') return 'when it is so no more';
+  return set === clear ? 'when it is better' : `beyond ${limitOf(kind, clear)}`;
 }
 
 /** A limit in words. */
-export function limitOf(kind: AlarmKind, value: number): string {
-  return kind.unit === 'state' ? 'if it is so' : (IN_WORDS[kind.unit] ?? String)(value);
+function limitOf(kind: AlarmKind, value: number): string {
+  return (IN_WORDS[kind.unit] ?? String)(value);
 }
 
 /** What was typed as a limit; null if it is none. */

@@ -51,17 +51,24 @@ export type KeptRow = {
   shared?: { bytes: number; bytesMax: number };
   /** Why it may be more, or less, than one expects. */
   note: string;
+  /** Null where there is none yet, or nobody tells. */
   oldestMs: number | null;
   /** For how long it is kept at most, where that is bounded by time as well. */
   keptSeconds: number | null;
+  /** The node tells of it. */
+  isTold: boolean;
 };
 
 export function rowsOf(nodes: NodeRetention[]): KeptRow[] {
-  return nodes.flatMap((node) => [
-    logRow(node.name, 'Audit log', node.audit),
-    logRow(node.name, 'Events', node.events),
-    ...historyRows(node.name, node.history),
-  ]);
+  return nodes.flatMap((node) => {
+    const rows = [
+      logRow(node.name, 'Audit log', node.audit),
+      logRow(node.name, 'Events', node.events),
+      ...historyRows(node.name, node.history),
+    ];
+    // A demo keeps beside its nodes what was done through its own address, and nothing else.
+    return node.node === 0 ? rows.filter(({ isTold }) => isTold) : rows;
+  });
 }
 
 function logRow(node: string, what: string, kept: KeptLog | null | undefined): KeptRow {
@@ -76,6 +83,7 @@ function logRow(node: string, what: string, kept: KeptLog | null | undefined): K
       : 'Bytes of its files on this node: the one that is written, and the one before it.',
     oldestMs: kept?.oldest_ms ?? null,
     keptSeconds: null,
+    isTold: kept != null,
   };
 }
 
@@ -86,7 +94,7 @@ function historyRows(node: string, history: KeptHistory | null | undefined): Kep
   };
   if (!history) {
     const none = { bytes: null, bytesMax: null, oldestMs: null, keptSeconds: null };
-    return [{ ...row, ...none, what: 'Performance history' }];
+    return [{ ...row, ...none, what: 'Performance history', isTold: false }];
   }
   return history.resolutions.map((it, place) => ({
     ...row,
@@ -97,16 +105,23 @@ function historyRows(node: string, history: KeptHistory | null | undefined): Kep
     shared: { bytes: history.bytes, bytesMax: history.bytes_max },
     oldestMs: it.oldest_ms ?? null,
     keptSeconds: it.kept_seconds,
+    isTold: true,
   }));
 }
 
 /** How far back something reaches. */
 export function reach(row: KeptRow, now = Date.now()): { text: string; tip: string } {
+  if (!row.isTold) {
+    return {
+      text: 'not told',
+      tip: 'The node has none, or it cannot be read, or does not answer.',
+    };
+  }
   const most =
     row.keptSeconds === null
       ? 'It is kept as long as there is room for it.'
       : `It is kept for ${span(row.keptSeconds)}, if there is room for so much.`;
-  if (row.oldestMs === null) return { text: '–', tip: `There is none yet. ${most}` };
+  if (row.oldestMs === null) return { text: 'none yet', tip: `There is none yet. ${most}` };
   const seconds = Math.max(0, (now - row.oldestMs) / 1000);
   return { text: span(seconds), tip: `The oldest is of ${moment(row.oldestMs, now)}. ${most}` };
 }
