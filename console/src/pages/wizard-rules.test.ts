@@ -27,6 +27,10 @@ test('what the API would refuse is refused where it is typed', () => {
   for (const size of ['', '0', '1000 B', '65 TiB']) {
     expect(faults({ ...good, size }, []).size).toBeDefined();
   }
+  // As the command line does: two of what?
+  expect(faults({ ...good, size: '2' }, []).size).toMatch(/its unit.*as in 2 GiB/);
+  expect(faults({ ...good, size: '4G' }, []).size).toMatch(/as in 4 GiB/);
+  expect(faults({ ...good, size: 'much' }, []).size).toMatch(/as in 100 GiB/);
   expect(faults({ ...good, everybody: false }, []).initiators).toBeDefined();
   expect(faults({ ...good, everybody: false, initiators: ['host1'] }, []).initiators).toMatch(
     /host1/,

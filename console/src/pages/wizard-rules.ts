@@ -20,7 +20,10 @@ const ISCSI_NAME =
 
 export function sizeFault(size: string): string | undefined {
   const count = parseBytes(size);
-  if (count === null) return 'a number and a unit, as in 100 GiB';
+  if (count === null) {
+    const number = /^\s*(\d+(?:\.\d+)?)\s*[kmgtp]?b?\s*$/i.exec(size)?.[1] ?? '100';
+    return `a number and its unit (MiB, GiB or TiB), as in ${number} GiB`;
+  }
   if (count === 0) return 'more than nothing';
   if (count % BLOCK_BYTES !== 0) return 'a multiple of 4 KiB';
   if (count > VOLUME_BYTES_MAX) return `${bytes(VOLUME_BYTES_MAX)} at most`;

@@ -94,13 +94,16 @@ function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-const SIZE = /^\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*$/i;
+const SIZE = /^\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]ib)\s*$/i;
 
-/** Bytes that somebody has typed, as in `10 GiB`; null if that is no size. Units are powers of 1024. */
+/**
+ * Bytes that somebody has typed, as in `10 GiB`; null if that is no size. The units are those of the command line: none that means one
+ * thing to some and another to others (`G`, `GB`), and none is left out, for a volume of the wrong size is noticed late.
+ */
 export function parseBytes(text: string): number | null {
   const found = SIZE.exec(text);
-  if (!found?.[1]) return null;
-  const power = 'bkmgtp'.indexOf((found[2] ?? 'g').charAt(0).toLowerCase());
+  if (!found?.[1] || !found[2]) return null;
+  const power = 'bkmgtp'.indexOf(found[2].charAt(0).toLowerCase());
   const exact = Number(found[1]) * 1024 ** power;
   return Number.isSafeInteger(Math.round(exact)) ? Math.round(exact) : null;
 }

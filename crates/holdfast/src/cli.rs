@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_api::documents::STALLS_DEFAULT;
-use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
+use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize, VolumeSizeError};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_tls::{Connector, Credentials};
 
@@ -538,7 +538,15 @@ pub(crate) fn byte_size(text: &str) -> Result<u64, String> {
 /// A volume's size as people write it.
 pub(crate) fn size(text: &str) -> Result<VolumeSize, String> {
     let bytes = byte_size(text)?;
-    VolumeSize::new(bytes).map_err(|error| error.to_string())
+    VolumeSize::new(bytes).map_err(|error| {
+        let has_no_unit = text.bytes().all(|letter| letter.is_ascii_digit());
+        match error {
+            VolumeSizeError::NotWhole { below: 0, .. } if has_no_unit => {
+                format!("{error}: write {text}GiB, if that is what is meant")
+            }
+            _ => error.to_string(),
+        }
+    })
 }
 
 /// A volume as the demo is told of it.
@@ -580,6 +588,17 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn who_forgets_the_unit_is_told_what_to_write() {
+        assert_eq!(size("2GiB").unwrap().bytes(), 2 << 30);
+        let refused = size("2").unwrap_err();
+        assert!(refused.ends_with("write 2GiB, if that is what is meant"));
+        for text in ["2KiB", "2B", "8193", "0"] {
+            let refused = size(text).err();
+            assert!(refused.is_none_or(|it| !it.contains("write")), "{text}");
+        }
     }
 
     #[test]
