@@ -10,6 +10,7 @@ import { Prose } from '../parts/prose';
 import { RoleButton } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
+import { lackWords } from '../text/slices';
 import { bytes, count, percent, plural } from '../text/units';
 import { nodeState } from '../text/words';
 import { AdmitDialog, OrderDialog, RemoveDialog } from './node-changes';
@@ -166,12 +167,15 @@ function Findings({ name }: { name: string }) {
 
 type Replica = NodeDetails['slices'][number];
 
-const ROLES: Record<Replica['role'], string> = {
+const ROLES: Record<Exclude<Replica['role'], 'absent'>, string> = {
   primary: 'leads it',
   'in-sync': 'in sync',
   joining: 'is being brought up to date',
-  absent: 'lacks something',
 };
+
+function roleWords({ role, bytes_lacking }: Replica): string {
+  return role === 'absent' ? lackWords(bytes_lacking) : ROLES[role];
+}
 
 const COLUMNS: Column<Replica>[] = [
   {
@@ -193,8 +197,8 @@ const COLUMNS: Column<Replica>[] = [
   {
     id: 'role',
     head: 'What the replica is to it',
-    by: (replica) => ROLES[replica.role],
-    cell: (replica) => ROLES[replica.role],
+    by: roleWords,
+    cell: roleWords,
   },
   {
     id: 'used',

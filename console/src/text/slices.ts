@@ -42,15 +42,18 @@ export function partWords(part: Part, slice: Slice, node: string): string {
       return 'in sync';
     case 'joining':
       return `is being brought up to date, ${Math.floor(part.done * 100)}\u00a0%`;
-    case 'absent': {
-      const lacking = slice.absent?.find((replica) => replica.node === node)?.bytes_lacking;
-      return lacking == null ? 'lacks what has changed' : `lacks ${bytes(lacking)}`;
-    }
+    case 'absent':
     case 'away':
-      return 'is away, nothing to copy';
+      return lackWords(slice.absent?.find((replica) => replica.node === node)?.bytes_lacking);
     case 'elsewhere':
       return 'has no copy';
   }
+}
+
+/** What a copy that is not there lacks, as far as anybody knows: of a volume to which nobody has written, nothing. */
+export function lackWords(lacking: number | null | undefined): string {
+  if (lacking == null) return 'lacks what has changed';
+  return lacking === 0 ? 'is away, nothing to copy' : `lacks ${bytes(lacking)}`;
 }
 
 /** All slices in one sentence: what the picture says to those who do not see it. */

@@ -195,6 +195,12 @@ pub(crate) fn node_details(inventory: &Inventory, reports: &Reports, node: NodeI
             volume: inventory.volumes[&id.volume].record.name.clone(),
             index: id.index,
             role,
+            bytes_lacking: match role {
+                ReplicaRole::Primary | ReplicaRole::InSync => None,
+                ReplicaRole::Joining | ReplicaRole::Absent => {
+                    work::lacking_bytes(inventory, reports, record, node)
+                }
+            },
             used_bytes: slice_used_bytes(reports, record),
             leaves: leaves(inventory, node, record),
         }

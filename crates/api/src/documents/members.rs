@@ -93,6 +93,9 @@ pub struct NodeSlice {
     pub index: u32,
     /// What the replica is to it.
     pub role: ReplicaRole,
+    /// Bytes that it lacks; null if nobody can tell before it has said what it has, or it is in sync.
+    #[serde(default)]
+    pub bytes_lacking: Option<u64>,
     /// Bytes of its pages; null if no node knows.
     pub used_bytes: Option<u64>,
     /// Whether it is to go, or to be rebuilt elsewhere.

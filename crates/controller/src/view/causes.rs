@@ -223,7 +223,9 @@ fn bad(reports: &Reports, record: &SliceRecord) -> Option<Cause> {
         .filter(|(_, slice)| slice.bad_blocks > 0)
         .map(|(node, _)| node)
         .collect();
-    let is_mended = replicas().any(|(_, slice)| slice.bad_blocks == 0);
+    // What has lost everything knows of no bad blocks either, and has nothing to mend others with.
+    let is_mended =
+        replicas().any(|(node, slice)| slice.bad_blocks == 0 && !has_lost(reports, record, node));
     (!on.is_empty()).then_some(Cause::BadBlocks { on, is_mended })
 }
 

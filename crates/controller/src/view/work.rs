@@ -13,6 +13,7 @@ use holdfast_control::Inventory;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 
+use super::holders::has_lost;
 use super::{is_served, prospect, server, slice_used_bytes};
 use crate::reports::Reports;
 
@@ -104,14 +105,16 @@ pub(crate) fn lacking_bytes(
     record: &SliceRecord,
     node: NodeId,
 ) -> Option<u64> {
-    let named = record.replica(node)?;
-    let is_same = |store| store == named.store;
-    let known = inventory.nodes.get(&node).map(|node| node.store);
-    // One whose devices were emptied lacks everything, whatever the mark of the one before says.
-    if named.membership != Membership::InSync && !known.is_none_or(is_same) {
-        return None;
-    }
     let (_, server) = server(reports, record)?;
+    let store = inventory.nodes.get(&node).map(|node| node.store);
+    // One that there was none of, or whose devices were emptied, lacks everything, whatever the mark of the one before says.
+    let is_new = record.replica(node).is_none_or(|named| {
+        let is_same = store.is_none_or(|store| store == named.store);
+        named.membership != Membership::InSync && !is_same
+    });
+    if is_new || has_lost(reports, record, node) {
+        return Some(server.used_bytes);
+    }
     let lacking = server.lacking.iter().find(|it| it.node == node.0);
     let joining = server.joining.iter().find(|it| it.node == node.0);
     let left = joining.filter(|it| it.bytes_total > 0);

@@ -542,6 +542,26 @@ fn bad_blocks_are_mended_or_have_to_be_written() {
     assert!(!protection_of(&inventory, &reports).waits_for.is_empty());
 }
 
+/// A copy that has lost everything knows of no bad block, and mends none.
+#[test]
+fn bad_blocks_are_not_mended_by_a_copy_that_has_nothing() {
+    let inventory = two_of(Membership::InSync);
+    let mut first = serves(1, &[0, 1]);
+    first.slices[0].bad_blocks = 2;
+    let reports = |second| Reports::of([first.clone(), second, idle(3)]);
+    let waits_for = |reports: &Reports| {
+        let findings = explain(&inventory, reports).volumes.remove(0).findings;
+        let bad = |one: &&Finding| one.kind == FindingKind::BadBlocks;
+        waits(findings.iter().find(bad).expect("they are told"))[0]
+            .0
+            .to_owned()
+    };
+    let good = roomy(local(2, vec![local_slice(0, 5, false, 100)]));
+    assert!(!waits_for(&reports(good)).contains("no copy is known"));
+    let emptied = says(2, 0, ReplicaCondition::OtherStore, &[]);
+    assert!(waits_for(&reports(emptied)).contains("no copy is known"));
+}
+
 /// Of the only copy nobody else has them.
 #[test]
 fn bad_blocks_of_the_only_copy_are_told_as_lost() {
@@ -803,6 +823,27 @@ fn an_emptied_node_is_copied_in_full() {
     assert!(finding.what.contains("not those of before"));
     assert_eq!(finding.work.map(|work| work.bytes), Some(200 * MIB));
     assert_eq!(waits(&finding)[0].1, Some(20));
+    let absent = &volume(&inventory, &reports, record(&inventory)).slices[0].absent;
+    assert_eq!(absent[0].bytes_lacking, Some(100 * MIB));
+}
+
+/// Of a volume to which nobody has written nothing is lacking, also on a node that has lost what it held.
+#[test]
+fn a_node_tells_what_its_copies_lack_and_of_an_empty_volume_nothing() {
+    let mut inventory = two_of(AWAY);
+    let mut first = lacking(serves(1, &[0, 1]), 2, Some(MIB));
+    first.slices[1].used_bytes = 0;
+    first.slices[1].lacking[0].bytes = Some(0);
+    let reports = Reports::of([first, idle(2), idle(3)]);
+    let told = |inventory: &Inventory, node| {
+        let slices = node_details(inventory, &reports, NodeId(node)).slices;
+        let slices = slices.into_iter();
+        slices.map(|it| it.bytes_lacking).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&inventory, 1), [None, None], "they are in sync");
+    assert_eq!(told(&inventory, 2), [Some(MIB), Some(0)]);
+    inventory.nodes.get_mut(&NodeId(2)).unwrap().store = StoreId(99);
+    assert_eq!(told(&inventory, 2), [Some(100 * MIB), Some(0)]);
 }
 
 #[test]
