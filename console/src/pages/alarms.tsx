@@ -224,7 +224,7 @@ function kindColumns(change: ((kind: AlarmKind) => void) | null): Column<AlarmKi
     {
       id: 'clear',
       head: 'Over',
-      tip: 'When one is over: a value that is better than the one told here, or what raised it has ended',
+      tip: 'What ends one: a better value than this, or that it is not so any more',
       spare: true,
       by: (one) => one.threshold.clear,
       cell: (one) => clearOf(one),
@@ -356,7 +356,7 @@ function KindDialog({
             onChange={(event) => setSet(event.currentTarget.value)}
           />
           <TextInput
-            label={`Over beyond (${kind.unit})`}
+            label={`Over when better than (${kind.unit})`}
             autoComplete="off"
             value={clear}
             error={readLimit(clear) === null ? NO_LIMIT : undefined}

@@ -27,9 +27,8 @@ export function raisedOf(kind: AlarmKind): string {
 
 /** When it is over. */
 export function clearOf(kind: AlarmKind): string {
-  const { set, clear } = kind.threshold;
   if (kind.unit === 'state') return 'when it is so no more';
-  return set === clear ? 'when it is better' : `beyond ${limitOf(kind, clear)}`;
+  return `when better than ${limitOf(kind, kind.threshold.clear)}`;
 }
 
 /** A limit in words. */
