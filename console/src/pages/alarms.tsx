@@ -123,7 +123,7 @@ export function AlarmsPage() {
         {({ alarms }) => {
           const raised = alarms.filter((one) => one.cleared_ms == null);
           return (
-            <Panel title={`Raised (${raised.length})`}>
+            <Panel title={`Raised (${raised.length})`} flush>
               <DataTable
                 label="Raised alarms"
                 rows={raised}
@@ -152,7 +152,7 @@ function Over({ alarms }: { alarms: Alarm[] }) {
   const over = alarms.filter((one) => one.cleared_ms != null);
   if (over.length === 0) return null;
   return (
-    <Panel title="Over">
+    <Panel title="Over" flush>
       <DataTable
         label="Alarms that are over"
         rows={over}
@@ -267,7 +267,7 @@ function Kinds({ changes }: { changes: boolean }) {
     open('change');
   };
   return (
-    <Panel title="When they are raised">
+    <Panel title="When they are raised" flush>
       <Shown query={query} what="the kinds of alarms">
         {({ kinds }) => (
           <DataTable

@@ -99,7 +99,7 @@ export function Receivers() {
     </Button>
   );
   return (
-    <Panel title="Who is told" aside={add}>
+    <Panel title="Who is told" aside={add} flush>
       <Shown query={query} what="who is told">
         {({ receivers }) => (
           <DataTable

@@ -95,7 +95,7 @@ export function Tokens() {
     </RoleButton>
   );
   return (
-    <Panel title="Tokens of programs" aside={make}>
+    <Panel title="Tokens of programs" aside={make} flush>
       <Shown query={query} what="the tokens">
         {({ tokens }) => (
           <DataTable

@@ -28,7 +28,7 @@ export function SliceMap({ slices }: { slices: Slice[] }) {
   return (
     <>
       <div className="slices-head">
-        <span>{slicesSentence(slices)} Each is 4 GiB, or what is left at the end.</span>
+        <span>{slicesSentence(slices)} A slice has 4 GiB, or what is left at the end.</span>
         <SegmentedControl
           size="xs"
           aria-label="Shown as"
