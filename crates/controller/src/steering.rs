@@ -579,15 +579,10 @@ fn work(inventory: &Inventory, reports: &Reports) -> BTreeMap<(SliceId, NodeId),
     work.collect()
 }
 
-/// What a good copy of each slice takes: the most that one is heard to.
+/// What a copy of each slice takes, of which anybody knows it.
 fn used_bytes(inventory: &Inventory, reports: &Reports) -> BTreeMap<SliceId, u64> {
-    let used = inventory.slices.values().filter_map(|record| {
-        let in_sync = |node: NodeId| record.in_sync().any(|other| other == node);
-        let replicas = reports.replicas(record.slice);
-        let good = replicas.filter(|(node, _)| in_sync(*node));
-        let most = good.map(|(_, replica)| replica.used_bytes).max()?;
-        Some((record.slice, most))
-    });
+    let slices = inventory.slices.iter();
+    let used = slices.filter_map(|(id, it)| Some((*id, view::slice_used_bytes(reports, it)?)));
     used.collect()
 }
 

@@ -565,7 +565,8 @@ fn used_bytes(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -
     slices.map(|slice| slice_used_bytes(reports, slice)).sum()
 }
 
-fn slice_used_bytes(reports: &Reports, slice: &SliceRecord) -> Option<u64> {
+/// What a copy of a slice takes: what its primary has, from which others are made; where nobody serves it, the most that one in sync has.
+pub(crate) fn slice_used_bytes(reports: &Reports, slice: &SliceRecord) -> Option<u64> {
     let served = server(reports, slice).map(|(_, slice)| slice.used_bytes);
     served.or_else(|| {
         let in_sync = |node: &NodeId| slice.in_sync().any(|one| one == *node);
