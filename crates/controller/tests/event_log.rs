@@ -12,6 +12,7 @@ use holdfast_api::{Api, Door, router, server};
 use holdfast_controller::{Controller, EVENTS_FILE, EventLog};
 use holdfast_metadata::{Embedded, Store};
 use holdfast_model::{Policy, StoreId};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -36,7 +37,22 @@ fn folder_of(number: u16, folder: &Path) -> PathBuf {
     folder
 }
 
+/// A cluster that no node is of, and the directory of all that will be.
+async fn founded() -> (TempDir, Embedded) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    (folder, store)
+}
+
 impl Process {
+    /// The first node, which has begun to steer.
+    async fn steering(store: &Embedded, folder: &Path) -> Self {
+        let first = Self::start(1, store, folder).await;
+        first.told(EventKind::Steering, "node n1", 1).await;
+        first
+    }
+
     async fn start(number: u16, store: &Embedded, folder: &Path) -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
         let process = Self::start_at((number, 1), address, store, folder).await;
@@ -154,12 +170,9 @@ fn now_ms() -> u64 {
 
 #[tokio::test]
 async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_twice() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    controller(&store).await;
+    let (folder, store) = founded().await;
     let folder = folder.path();
-    let first = Process::start(1, &store, folder).await;
-    first.told(EventKind::Steering, "node n1", 1).await;
+    let first = Process::steering(&store, folder).await;
     let second = Process::start(2, &store, folder).await;
     let third = Process::start(3, &store, folder).await;
     let request = VolumeCreate {
@@ -262,12 +275,9 @@ async fn the_node_that_steered_is_told_as_lost_though_it_is_back_soon() {
 /// What changed while no process ran at all.
 #[tokio::test]
 async fn what_changed_while_nothing_ran_is_told_by_whoever_steers_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    controller(&store).await;
+    let (folder, store) = founded().await;
     let folder = folder.path();
-    let only = Process::start(1, &store, folder).await;
-    only.told(EventKind::Steering, "node n1", 1).await;
+    let only = Process::steering(&store, folder).await;
     let second = Process::start(2, &store, folder).await;
     only.told(EventKind::NodeStanding, "node n2", 1).await;
     is_written(&folder_of(1, folder), "n2").await;
@@ -286,9 +296,7 @@ async fn what_changed_while_nothing_ran_is_told_by_whoever_steers_first() {
 
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_named_and_hides_no_other_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    controller(&store).await;
+    let (folder, store) = founded().await;
     let folder = folder.path();
     // More than is in memory: the rest is in the file.
     let event = |at_ms: u64| Event {
@@ -303,8 +311,7 @@ async fn a_log_that_cannot_be_read_is_named_and_hides_no_other_one() {
     let lines = (1..=5000).map(|at_ms| serde_json::to_string(&event(at_ms)).unwrap() + "\n");
     let file = folder_of(1, folder).join(EVENTS_FILE);
     std::fs::write(&file, lines.collect::<String>()).unwrap();
-    let first = Process::start(1, &store, folder).await;
-    first.told(EventKind::Steering, "node n1", 1).await;
+    let first = Process::steering(&store, folder).await;
     let second = Process::start(2, &store, folder).await;
     let query = EventQuery {
         kind: Some(EventKind::Steering),
@@ -341,12 +348,9 @@ async fn put_down(file: &Path) -> serde_json::Value {
 /// A rolling upgrade is no reason to tell of each alert that is told in another way from now on that it is over.
 #[tokio::test]
 async fn what_an_earlier_version_kept_as_an_alert_is_not_told_as_cleared() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    controller(&store).await;
+    let (folder, store) = founded().await;
     let folder = folder.path();
-    let only = Process::start(1, &store, folder).await;
-    only.told(EventKind::Steering, "node n1", 1).await;
+    let only = Process::steering(&store, folder).await;
     let file = folder_of(1, folder).join("events.state");
     let mut last = put_down(&file).await;
     let mut address = only.stop().await;
