@@ -36,7 +36,7 @@ export const EVENT_KINDS: Record<Kind, KindWords> = {
   'alarm-cleared': { word: 'Alarm over', isOver: true },
   'alarm-told': { word: 'Receivers told' },
   'alarm-untold': { word: 'Receivers not told' },
-  steering: { word: 'Another node steers' },
+  steering: { word: 'A node begins to steer' },
   other: { word: 'Something else' },
 };
 

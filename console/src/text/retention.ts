@@ -113,7 +113,7 @@ function historyRows(node: string, history: KeptHistory | null | undefined): Kep
 export function reach(row: KeptRow, now = Date.now()): { text: string; tip: string } {
   if (!row.isTold) {
     return {
-      text: 'not told',
+      text: 'none, or not told',
       tip: 'The node has none, or it cannot be read, or does not answer.',
     };
   }
