@@ -48,7 +48,7 @@ use alerts::Alerts;
 use served::{is_served, server};
 use work::{Missing, MissingState};
 
-pub(crate) use alarms::{Progress, alarm_observations, in_maintenance};
+pub(crate) use alarms::{Progress, alarm_observations, in_maintenance, timestamp};
 pub(crate) use changes::{Change, Snapshot, in_words};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use served::empty;

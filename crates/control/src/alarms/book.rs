@@ -3,6 +3,7 @@
 //! Invariants:
 //! - a subject and a kind have one alarm at a time;
 //! - what is over because its subject is gone, or its kind was put off, is cleared at once, and says so: it may not be well;
+//! - what is said of an alarm follows what is seen while it is bad, at a bounded pace, and is what was seen last when it is over;
 //! - what another version raised, of a kind that is not known here, is left to that version;
 //! - so many are raised at most, and so many of the past are kept.
 
@@ -26,6 +27,10 @@ pub const CRITICAL_PLACES: usize = 128;
 pub const CLEARED_MAX: usize = 256;
 /// Bytes of the document, at most: the metadata takes no larger one ([`VALUE_LENGTH_MAX`]), and there is to be room for notes.
 pub const RECORD_BYTES_MAX: usize = VALUE_LENGTH_MAX / 8 * 7;
+
+/// Between two looks by which what is said of raised alarms follows what is seen, in milliseconds at least: a value that is another
+/// one each second costs the metadata a write a minute, however many alarms there are.
+const FOLLOW_PAUSE_MS: u64 = 60_000;
 
 /// What the detail of an alarm ends with that is told as over, and may not be: its kind was put off.
 const PUT_OFF: &str = "alarms of this kind were put off: it may still be so";
@@ -70,6 +75,8 @@ pub struct Moment {
 #[derive(Clone, Debug, Default)]
 pub struct AlarmBook {
     states: BTreeMap<(AlarmKind, String), AlarmState>,
+    /// When what is said of raised alarms last followed what is seen, by the steady clock.
+    followed_ms: Option<u64>,
 }
 
 /// The threshold that is in force for a kind; none if alarms of it are off. A rule that makes no sense, which another
@@ -185,11 +192,33 @@ impl AlarmBook {
                 state => self.states.insert(key, state),
             };
         }
+        self.follow(&mut then, now, seen);
         if then == *record {
             return None;
         }
         bound_alarms(&mut then);
         Some(then)
+    }
+
+    /// Has what is said of raised alarms be what is seen now, where that is still bad.
+    fn follow(&mut self, then: &mut AlarmsRecord, now: Moment, seen: &Observations) {
+        let is_due = |at: u64| now.steady_ms.saturating_sub(at) >= FOLLOW_PAUSE_MS;
+        if !self.followed_ms.is_none_or(is_due) {
+            return;
+        }
+        for entry in &mut then.raised {
+            let Some(kind) = AlarmKind::of(&entry.kind) else {
+                continue;
+            };
+            let key = (kind, entry.subject.clone());
+            let is_bad = matches!(self.states.get(&key), Some(AlarmState::Raised { .. }));
+            let observation = seen.seen.get(&key).filter(|it| it.value.is_some());
+            let detail = observation.map(|it| &it.detail).filter(|_| is_bad);
+            if let Some(detail) = detail.filter(|it| !it.is_empty() && **it != entry.detail) {
+                entry.detail.clone_from(detail);
+                self.followed_ms = Some(now.steady_ms);
+            }
+        }
     }
 
     fn end_what_is_gone(
@@ -354,6 +383,39 @@ mod tests {
         }
         assert!(bench.look(&[(LOST, "node n1", Some(1))]));
         assert_eq!(bench.record.raised[0].raised_ms, 1_001_000);
+    }
+
+    #[test]
+    fn what_is_said_follows_what_is_seen_while_it_is_bad_and_once_a_minute_at_most() {
+        let mut bench = Bench::default();
+        let detail = |bench: &Bench| bench.record.raised[0].detail.clone();
+        assert!(bench.look(&[(FULL, "node n1", Some(95))]));
+        assert!(bench.look(&[(FULL, "node n1", Some(97))]));
+        assert_eq!(detail(&bench), "node n1 is at Some(97)");
+        let changed = bench.record.changes;
+        for _ in 0..59 {
+            assert!(!bench.look(&[(FULL, "node n1", Some(98))]), "so soon");
+        }
+        assert!(bench.look(&[(FULL, "node n1", Some(98))]));
+        assert_eq!(detail(&bench), "node n1 is at Some(98)");
+        assert_eq!(bench.record.changes, changed, "nobody is told anew");
+        bench.seconds += 60;
+        assert!(!bench.look(&[(FULL, "node n1", None)]), "it is not seen");
+        // Another one who steers goes on with it.
+        bench.book = AlarmBook::default();
+        assert!(bench.look(&[(FULL, "node n1", Some(94))]), "hysteresis");
+        assert_eq!(detail(&bench), "node n1 is at Some(94)");
+        // What is better now is not what the alarm was about.
+        bench.rules.rules.insert("pool-almost-full".to_owned(), {
+            let hold_seconds = 5;
+            AlarmRule {
+                hold_seconds,
+                ..default_rule(FULL)
+            }
+        });
+        bench.seconds += 60;
+        assert!(!bench.look(&[(FULL, "node n1", Some(9))]));
+        assert_eq!(detail(&bench), "node n1 is at Some(94)");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::documents::severity;
 use super::telling::news;
 use super::{Kept, words};
 use crate::Controller;
-use crate::view::Change;
+use crate::view::{Change, timestamp};
 
 /// Alarms that are named where somebody was told of them; the others are counted.
 const NAMED_MAX: usize = 5;
@@ -231,9 +231,12 @@ fn of_alarms(
                 AlarmSeverity::Warning | AlarmSeverity::Other => EventSeverity::Warning,
             };
             let mut words = words(entry);
+            let since = timestamp(entry.raised_ms).strftime("%Y-%m-%d %H:%M:%S UTC");
+            words.push_str(&format!(" (since {since}"));
             if let Some(seconds) = holds.get(&entry.kind) {
-                words.push_str(&format!(" (over when it has been well for {seconds} s)"));
+                words.push_str(&format!("; over when it has been well for {seconds} s"));
             }
+            words.push(')');
             changes.push(change(EventKind::AlarmRaised, weight, entry, words));
             continue;
         }
@@ -339,14 +342,17 @@ mod tests {
                 (
                     EventKind::AlarmRaised,
                     "node n4",
-                    "node-lost: it does not answer (over when it has been well for 10 s)"
+                    "node-lost: it does not answer (since 1970-01-01 00:00:01 UTC; over when it has been well for 10 s)"
                 ),
             ]
         );
         assert_eq!(changes[2].severity, EventSeverity::Error);
         assert_eq!(of_alarms(&then, &then, &holds), []);
         let short = of_alarms(&before, &then, &BTreeMap::new());
-        assert_eq!(short[2].detail, "node-lost: it does not answer");
+        assert_eq!(
+            short[2].detail,
+            "node-lost: it does not answer (since 1970-01-01 00:00:01 UTC)"
+        );
     }
 
     fn seen(changes: u64, told: u64, trouble: Option<bool>) -> AlarmsSeen {

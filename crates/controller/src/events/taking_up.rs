@@ -44,9 +44,13 @@ impl Found {
     pub(super) fn has_told(&self, change: &Change) -> bool {
         let is_it = |event: &Event| {
             // Why a node is lost is seen in other words later; it is lost once.
-            let is_node = matches!(change.kind, EventKind::NodeLost | EventKind::NodeBack);
-            (event.kind, &event.subject) == (change.kind, &change.subject)
-                && (is_node || event.detail == change.detail)
+            let is_same = match change.kind {
+                EventKind::NodeLost | EventKind::NodeBack => true,
+                // What is said of an alarm follows what is so, and its kind stands first.
+                EventKind::AlarmRaised => kind_of(&event.detail) == kind_of(&change.detail),
+                _ => event.detail == change.detail,
+            };
+            (event.kind, &event.subject) == (change.kind, &change.subject) && is_same
         };
         let last = self.since.iter().rposition(is_it);
         last.is_some_and(|last| {
@@ -54,6 +58,11 @@ impl Found {
             !later.any(|event| is_undone_by(change, event))
         })
     }
+}
+
+/// The kind of an alarm in the words of an event.
+fn kind_of(words: &str) -> &str {
+    words.split(':').next().unwrap_or_default()
 }
 
 /// Whether what has changed so may be otherwise again after that event.
@@ -236,6 +245,11 @@ mod tests {
             "down: it has been silent for 9 s",
         );
         assert!(found(&[lost]).has_told(&change(longer)));
+
+        let raised = |words| (EventKind::AlarmRaised, "node n2", words);
+        let (filling, fuller) = ("pool-filling: 71 %", "pool-filling: 72 %");
+        assert!(found(&[raised(filling)]).has_told(&change(raised(fuller))));
+        assert!(!found(&[raised("pool-low: 71 %")]).has_told(&change(raised(fuller))));
 
         let degraded = (
             EventKind::VolumeHealth,

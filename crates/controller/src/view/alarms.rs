@@ -4,9 +4,11 @@
 //! - a node that is in maintenance may be away, and what is bad because of that and of nothing else is held: it is neither raised
 //!   nor over as long as that lasts. That hosts wait is never held, nor what a node lacks that is there, in maintenance or not;
 //! - how long maintenance lasts is seen, so that what is held has an end;
-//! - of what does not answer nothing is said but that it does not.
+//! - of what does not answer nothing is said but that it does not;
+//! - what is said stays true for as long as the alarm does: since when something is so is a time, and never how long that was.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
@@ -16,6 +18,7 @@ use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::explained;
+use super::node_findings::{METADATA_FULL, SILENT};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::Reports;
@@ -87,13 +90,13 @@ impl Looked {
     }
 }
 
-/// What is seen of all subjects, `steady_ms` by a clock that nobody sets and `wall_ms` by the other.
+/// What is seen of all subjects, at a time by a clock that nobody sets, and by the other one: milliseconds both.
 pub(crate) fn alarm_observations(
     inventory: &Inventory,
     reports: &Reports,
     progress: &mut Progress,
     maintenance: &MaintenanceRecord,
-    (steady_ms, wall_ms): (u64, u64),
+    clocks @ (_, wall_ms): (u64, u64),
 ) -> Looked {
     let assessed = assessed::all(inventory, reports);
     let explanation = explained(inventory, reports, &assessed);
@@ -135,11 +138,11 @@ pub(crate) fn alarm_observations(
         is_for_that,
     );
     let all = &mut looked.all;
-    let full = is_full.then_some(super::node_findings::METADATA_FULL);
+    let full = is_full.then_some(METADATA_FULL);
     state(all, AlarmKind::MetadataFull, "metadata", full);
     overcommitment(all, inventory, reports);
     for volume in &assessed {
-        of_volume(&mut looked, inventory, reports, volume, progress, steady_ms);
+        of_volume(&mut looked, inventory, reports, volume, progress, clocks);
     }
     progress
         .0
@@ -162,12 +165,19 @@ fn is_away_for_maintenance(inventory: &Inventory, reports: &Reports, node: NodeI
 /// Since when a node is in maintenance, in words that stay true for as long as the alarm does: how long would be what it was
 /// when that was raised. `since_ms` counts from 1970 (UTC).
 fn in_maintenance_since(since_ms: u64) -> String {
-    let since = i64::try_from(since_ms)
-        .ok()
-        .and_then(|since| Timestamp::from_millisecond(since).ok())
-        .unwrap_or(Timestamp::MAX);
-    let since = since.strftime("%Y-%m-%d %H:%M UTC");
-    format!("it has been in maintenance since {since}")
+    format!("it has been in maintenance since {}", minute(since_ms))
+}
+
+/// A time in milliseconds since 1970 (UTC), to the minute.
+fn minute(at_ms: u64) -> impl Display {
+    timestamp(at_ms).strftime("%Y-%m-%d %H:%M UTC")
+}
+
+/// A time in milliseconds since 1970 (UTC).
+pub(crate) fn timestamp(at_ms: u64) -> Timestamp {
+    let at = i64::try_from(at_ms).ok();
+    at.and_then(|at| Timestamp::from_millisecond(at).ok())
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// The nodes that are in maintenance.
@@ -228,7 +238,11 @@ fn of_node(
     // One that says that its devices have failed is not away.
     let is_for_that = standing(inventory, node.node) == NodeStanding::Maintenance
         && lost.is_some_and(|it| it.kind != FindingKind::DevicesFailed);
-    let words = lost.map(|finding| &*finding.what);
+    // Since when is told by the alarm itself.
+    let words = lost.map(|finding| match finding.kind {
+        FindingKind::NodeDown => SILENT,
+        _ => &finding.what,
+    });
     looked.state(AlarmKind::NodeLost, &subject, words, is_for_that);
     let all = &mut looked.all;
     if !reports.takes_part(node.node) {
@@ -330,7 +344,7 @@ fn of_volume(
     reports: &Reports,
     volume: &Assessed<'_>,
     progress: &mut Progress,
-    steady_ms: u64,
+    (steady_ms, wall_ms): (u64, u64),
 ) {
     let record = volume.volume;
     let subject = format!("volume {}", record.name);
@@ -354,9 +368,9 @@ fn of_volume(
         .fold(0, u64::saturating_add);
     let seconds = progress.note(record.volume, is_seen.then_some(bytes), steady_ms);
     let detail = format!(
-        "{} are to be brought, and for {} s nothing was",
+        "{} are to be brought, and nothing was since {}",
         ByteSize(bytes),
-        seconds.unwrap_or(0)
+        minute(wall_ms.saturating_sub(seconds.unwrap_or(0).saturating_mul(1000)))
     );
     add(all, AlarmKind::SyncStuck, &subject, seconds, detail);
 }

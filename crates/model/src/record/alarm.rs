@@ -72,7 +72,7 @@ pub struct AlarmEntry {
     pub kind: String,
     /// What it is about: "node n1", "volume demo".
     pub subject: String,
-    /// What was seen when it was raised.
+    /// What was seen last while it was bad, a minute ago at most, and how it ended, if it has.
     pub detail: String,
     /// Since when that is so.
     pub raised_ms: u64,

@@ -1,6 +1,8 @@
 //! What is seen of a cluster, and what is held of it.
 
-use holdfast_api::documents::{Device, DeviceState, DeviceTier, LocalReport, Room, Vitals};
+use holdfast_api::documents::{
+    Device, DeviceState, DeviceTier, LocalReport, LocalSilence, Room, Vitals,
+};
 use holdfast_model::Sequence;
 use holdfast_model::record::{IntentRecord, MaintenanceRecord, Membership, NodeStanding as Wanted};
 
@@ -42,10 +44,16 @@ fn without_n2() -> (Inventory, Reports) {
     let alone = [(1, Membership::InSync), (2, ABSENT)];
     let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
     let slices = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
-    (
-        inventory,
-        Reports::of([local(1, slices), local(3, Vec::new())]),
-    )
+    let silence = LocalSilence {
+        node: 2,
+        seconds: 11,
+        at_least: false,
+    };
+    let silent = LocalReport {
+        silent: vec![silence],
+        ..local(1, slices)
+    };
+    (inventory, Reports::of([silent, local(3, Vec::new())]))
 }
 
 #[test]
@@ -54,6 +62,9 @@ fn a_node_that_is_away_is_lost_and_its_volumes_lack_a_copy() {
     let seen = looked(&with(inventory, &[]), &reports);
     assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), Some(Some(1)));
     assert_eq!(value(&seen, AlarmKind::NodeLost, "node n1"), Some(Some(0)));
+    let subject = |node: &str| (AlarmKind::NodeLost, node.to_owned());
+    let said = &seen.all.seen[&subject("node n2")].detail;
+    assert_eq!(said, "it does not answer", "however long: that goes on");
     let degraded = value(&seen, AlarmKind::VolumeDegraded, "volume demo");
     assert_eq!(degraded, Some(Some(1)));
     let stopped = value(&seen, AlarmKind::VolumeStopped, "volume demo");
