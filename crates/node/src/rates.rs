@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - what is kept is bounded: a few values of each count that was there at the last look;
-//! - a count that falls begins anew: its past says nothing of its future.
+//! - a count that falls begins anew: its past says nothing of its future;
+//! - so does one that rested as far back as is looked, and rises again: for how long nothing was to be done says nothing of how fast it is.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_secs(10);
 /// Between two values that are kept.
 const STEP: Duration = Duration::from_millis(500);
-/// Before so much time has passed there is no rate.
-const SPAN_MIN: Duration = Duration::from_secs(1);
+/// Before so much time has passed there is no rate: what begins is slower than what goes on, and people plan by what they are told.
+const SPAN_MIN: Duration = Duration::from_secs(3);
 
 /// Counts by key, each with its latest values.
 #[derive(Debug)]
@@ -39,6 +40,10 @@ impl<K: Ord + Copy> Rates<K> {
                 values.clear();
             }
             let newest = values.back().copied();
+            let rests = values.front().map(|it| it.1) == newest.map(|it| it.1);
+            if rests && newest.is_some_and(|(_, last)| last < count) {
+                values.drain(..values.len() - 1);
+            }
             if newest.is_none_or(|(at, _)| now.saturating_duration_since(at) >= STEP) {
                 values.push_back((now, count));
             }
@@ -173,7 +178,7 @@ mod tests {
             // A thousand in a second, then four thousand.
             count += if step < 40 { 250 } else { 1000 };
             rates.note(after(start, step * 250), [("a", count)]);
-            if step < 3 {
+            if step < 12 {
                 assert_eq!(rates.per_second(&"a"), 0, "that is too early to tell");
             }
             if step == 39 {
@@ -198,7 +203,27 @@ mod tests {
         rates.note(start, [(1, 9000)]);
         rates.note(after(start, 2000), [(1, 100)]);
         assert_eq!(rates.per_second(&1), 0);
-        rates.note(after(start, 4000), [(1, 300)]);
+        rates.note(after(start, 6000), [(1, 500)]);
         assert_eq!(rates.per_second(&1), 100);
+    }
+
+    #[test]
+    fn how_long_a_count_rested_says_nothing_of_how_fast_it_rises() {
+        let start = Instant::now();
+        let mut rates = Rates::default();
+        let mut note = |seconds: u64, count| {
+            rates.note(after(start, seconds * 1000), [(1, count)]);
+            rates.per_second(&1)
+        };
+        for second in 0..60 {
+            assert_eq!(note(second, 7000), 0);
+        }
+        for second in 60..62 {
+            assert_eq!(note(second, 7000 + (second - 59) * 1000), 0, "too early");
+        }
+        assert_eq!(note(62, 10_000), 1000, "as fast as it is");
+        // A pause within what is looked at is a part of the rate.
+        assert_eq!(note(65, 10_000), 500);
+        assert_eq!(note(68, 13_000), 666);
     }
 }
