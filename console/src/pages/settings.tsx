@@ -40,8 +40,9 @@ const FIELDS: Field[] = [
   },
   {
     key: 'background_floor',
-    label: 'Background work at least',
-    means: "Bytes a second that a node does in the background however slow hosts' commands are.",
+    label: 'Background work allowed at least',
+    means:
+      "Bytes a second that a node may do in the background however slow hosts' commands are. Slow disks reach less, and a piece of a page of 256 KiB counts for more than its bytes.",
     write: bytesPerSecond,
     read: rate,
   },

@@ -431,7 +431,7 @@ pub struct SettingsRecord {
     /// By how many percent hosts' commands may become slower by what nodes do in the background.
     #[serde(default = "default_background_slowdown")]
     pub background_slowdown_percent: u32,
-    /// Bytes a second, in whole pages of 256 KiB, that a node does in the background however slow hosts' commands are. A piece of a page
+    /// Bytes a second, in whole pages of 256 KiB, that a node may do in the background however slow hosts' commands are. A piece of a page
     /// counts for more than its bytes.
     #[serde(default = "default_background_floor")]
     pub background_floor: u64,

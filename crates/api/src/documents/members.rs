@@ -149,8 +149,8 @@ pub struct Settings {
     /// By how many percent hosts' commands may become slower by what nodes do in the background: bringing
     /// replicas up to date, reading everything through.
     pub background_slowdown_percent: u32,
-    /// Bytes a second, in whole pages of 256 KiB, that a node does in the background however slow hosts' commands are. A piece of a page
-    /// counts for more than its bytes.
+    /// Bytes a second, in whole pages of 256 KiB, that a node may do in the background however slow hosts' commands are. It is what is
+    /// allowed: slow disks reach less, and a piece of a page counts for more than its bytes.
     pub background_floor: u64,
     /// A volume is scrubbed when so many seconds have passed since its last scrub began; zero: only when
     /// an operator says so.
@@ -175,8 +175,8 @@ pub struct SettingsChange {
     /// By how many percent, from 1 to 100, hosts' commands may become slower by what nodes do in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_slowdown_percent: Option<u32>,
-    /// Bytes a second, in whole pages of 256 KiB, that a node does in the background however slow hosts' commands are. A piece of a page
-    /// counts for more than its bytes.
+    /// Bytes a second, in whole pages of 256 KiB, that a node may do in the background however slow hosts' commands are. It is what is
+    /// allowed: slow disks reach less, and a piece of a page counts for more than its bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_floor: Option<u64>,
     /// A volume is scrubbed when so many seconds have passed since its last scrub began; zero: only when

@@ -214,7 +214,7 @@ impl Snapshot {
         let changes = self.since(before);
         for (key, sync) in &mut self.syncs {
             if let Some(known) = before.syncs.get(key).filter(|it| it.is_told()) {
-                sync.clone_from(known);
+                sync.follow(known);
             }
         }
         for (id, node) in &mut self.nodes {
@@ -492,6 +492,7 @@ mod tests {
             volume: "db".to_owned(),
             node: "n2".to_owned(),
             bytes: 100 << 20,
+            is_guessed: false,
             since_ms: 1000,
             moved,
         };
@@ -530,14 +531,14 @@ mod tests {
             at_ms: 124_000,
             ..syncing(95 << 20, false, is_done)
         };
-        let done = "what is to be on n2 is up to date: 100 MiB might have differed, and 90 MiB were sent for the volume in 2 min \
-                    3 s: what is the same there, or zeros, is not";
+        let done = "what is to be on n2 is up to date: 100 MiB might have differed when that began, and 90 MiB were sent for the \
+                    volume in 2 min 3 s: only what did differ is sent, and zeros need not be";
         let ended = EventKind::SyncEnded;
         let told = words(at_end(true).follow(&going));
         assert_eq!(told, [(ended, info, done.to_owned())]);
         let stopped = "what is to be on n2 is not brought up to date any more, and is not up to date: nobody can copy it now; 100 \
-                       MiB might have differed, and 90 MiB were sent for the volume in 2 min 3 s: what is the same there, or \
-                       zeros, is not";
+                       MiB might have differed when that began, and 90 MiB were sent for the volume in 2 min 3 s: only what \
+                       did differ is sent, and zeros need not be";
         let told = words(at_end(false).follow(&going));
         assert_eq!(told, [(ended, EventSeverity::Warning, stopped.to_owned())]);
         let deleted = with("", Health::Healthy).follow(&going);
@@ -571,6 +572,31 @@ mod tests {
         let told = syncing(4096, false, true).follow(&almost);
         assert!(told[0].detail.contains(": 1 MiB might have"), "{told:?}");
         assert_eq!(kinds(told), [EventKind::SyncEnded]);
+    }
+
+    #[test]
+    fn that_nobody_knows_yet_what_differs_is_told_and_what_is_known_later_counts() {
+        let guessed = |bytes, is_guessed| {
+            let mut seen = syncing(0, true, false);
+            for sync in seen.syncs.values_mut() {
+                (sync.bytes, sync.is_guessed) = (bytes, is_guessed);
+            }
+            seen
+        };
+        let mut begun = guessed(712 << 20, true);
+        let told = begun.follow(&syncing(0, false, true));
+        let words = "712 MiB may differ there, as long as it is not compared: who leads";
+        assert!(told[0].detail.contains(words), "{told:?}");
+        let mut known = guessed(20 << 20, false);
+        assert_eq!(known.follow(&begun), []);
+        // What is left later is less, and not what differed.
+        let mut later = guessed(5 << 20, false);
+        assert_eq!(later.follow(&known), []);
+        let told = syncing(8 << 20, false, true).follow(&later);
+        assert!(
+            told[0].detail.contains("20 MiB might have differed"),
+            "{told:?}"
+        );
     }
 
     #[test]

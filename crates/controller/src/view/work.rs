@@ -27,6 +27,8 @@ pub(crate) struct Missing {
     pub(crate) source: Option<NodeId>,
     /// What the target lacks, at most.
     pub(crate) bytes: u64,
+    /// Whether that is known: else nobody has seen what changed since the target was in sync, and all that there is counts.
+    pub(crate) is_known: bool,
     /// Where it is to be, if the target is dead for good.
     pub(crate) state: MissingState,
 }
@@ -92,6 +94,7 @@ pub(crate) fn missing(
                 target,
                 source,
                 bytes: known.unwrap_or_else(whole),
+                is_known: known.is_some(),
                 state,
             }
         })

@@ -30,8 +30,9 @@ pub(crate) struct SettingsArguments {
     /// background, for example bringing replicas up to date
     #[arg(long, value_name = "PERCENT")]
     pub(crate) background_slowdown: Option<u32>,
-    /// How much a node does in the background each second however slow hosts' commands are, for example
-    /// 16MiB; a piece of a page of 256 KiB counts for more than its bytes
+    /// How much a node may do in the background each second however slow hosts' commands are, for example
+    /// 16MiB: it is allowed that, and reaches less where disks or the network do, or where single blocks
+    /// are copied, for a piece of a page of 256 KiB counts for more than its bytes
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]
     pub(crate) background_floor: Option<u64>,
     /// After how long a volume is scrubbed again by itself, for example 7d; never with 0s
@@ -99,7 +100,7 @@ fn text(settings: &Settings) -> String {
         [
             "background-floor",
             &format!("{}/s", bytes(*background_floor)),
-            "what a node does in the background in any case",
+            "what a node may do in the background however busy hosts are",
         ],
         [
             "scrub-interval",

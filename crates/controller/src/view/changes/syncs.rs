@@ -14,6 +14,9 @@ use crate::reports::Reports;
 use crate::view::device_findings::quantity;
 use crate::view::{name, work};
 
+/// Why all that there is may differ: who leads was not there when the copy fell behind, or has been started since, or the copy is new.
+const GUESSED: &str = ", as long as it is not compared: who leads has not seen all that changed since the copy was up to date";
+
 /// A volume's replicas on a node that are brought up to date.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SyncState {
@@ -23,6 +26,10 @@ pub(super) struct SyncState {
     pub(super) node: String,
     /// Bytes that the replicas lacked when that was first seen, at most.
     pub(super) bytes: u64,
+    /// Whether that is not known yet of some, of which all counts until it is: a primary that has led only since they fell behind
+    /// compares what may differ.
+    #[serde(default)]
+    pub(super) is_guessed: bool,
     /// When it was: milliseconds since 1970 (UTC).
     pub(super) since_ms: u64,
     /// What had been copied for the volume then.
@@ -33,6 +40,16 @@ impl SyncState {
     /// Whether there was something to copy when it was first seen: else nothing is told of it, before there is.
     pub(super) const fn is_told(&self) -> bool {
         self.bytes > 0
+    }
+
+    /// Goes on with what is known of it from before. What is known only now was so then, too.
+    pub(super) fn follow(&mut self, known: &Self) {
+        if known.is_guessed && !self.is_guessed && self.is_told() {
+            self.since_ms = known.since_ms;
+            self.moved = known.moved;
+        } else {
+            self.clone_from(known);
+        }
     }
 }
 
@@ -68,10 +85,12 @@ pub(super) fn of(
                     volume: volume.record.name.clone(),
                     node: name(inventory, one.target),
                     bytes: 0,
+                    is_guessed: false,
                     since_ms: at_ms,
                     moved,
                 });
                 sync.bytes = sync.bytes.saturating_add(one.bytes);
+                sync.is_guessed |= !one.is_known;
             }
         }
     }
@@ -85,8 +104,9 @@ impl Snapshot {
             if !before.syncs.get(key).is_some_and(SyncState::is_told) {
                 let SyncState { node, bytes, .. } = sync;
                 let bytes = quantity(*bytes);
+                let guessed = if sync.is_guessed { GUESSED } else { "" };
                 let words = format!(
-                    "what is to be on {node} is brought up to date: {bytes} may differ there"
+                    "what is to be on {node} is brought up to date: {bytes} may differ there{guessed}"
                 );
                 let subject = format!("volume {}", sync.volume);
                 let (kind, info) = (EventKind::SyncBegan, EventSeverity::Info);
@@ -118,7 +138,8 @@ impl Snapshot {
         let time = span(self.at_ms.saturating_sub(sync.since_ms));
         let bytes = quantity(sync.bytes);
         let copied = format!(
-            "{bytes} might have differed, and {sent} were sent for the volume in {time}: what is the same there, or zeros, is not"
+            "{bytes} might have differed when that began, and {sent} were sent for the volume in {time}{}",
+            why(volume.moved.saturating_sub(sync.moved), sync.bytes)
         );
         if self.lacking.contains(key) {
             let words = format!(
@@ -132,6 +153,17 @@ impl Snapshot {
             format!("nothing of it is to be on {node} any more: {copied}")
         };
         (EventSeverity::Info, words)
+    }
+}
+
+/// Why another amount was sent than might have differed.
+const fn why(sent: u64, differed: u64) -> &'static str {
+    if sent < differed {
+        ": only what did differ is sent, and zeros need not be"
+    } else if sent > differed {
+        ": what hosts wrote meanwhile is sent as well, and so is what other nodes lack of it"
+    } else {
+        ""
     }
 }
 
@@ -149,6 +181,13 @@ fn span(milliseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_said_why_more_or_less_was_sent_than_might_have_differed() {
+        assert!(why(5, 6).contains("only what did differ"));
+        assert!(why(6, 5).contains("wrote meanwhile"));
+        assert_eq!(why(5, 5), "");
+    }
 
     #[test]
     fn times_are_told_as_people_say_them() {
