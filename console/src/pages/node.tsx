@@ -130,9 +130,6 @@ function Facts({ node }: { node: Node }) {
           domain {node.failure_domain}
         </Tag>
       ) : null}
-      <Explained tip="Which start of its process this is: it rises with each one on the same devices, and counts on from a higher number than the starts that there were.">
-        start {node.incarnation}
-      </Explained>
       <ToCopyFact node={node} />
     </div>
   );

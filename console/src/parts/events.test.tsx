@@ -186,7 +186,7 @@ test('only what matters so much is asked for and shown', async () => {
   }));
   shown();
   await waitFor(() => expect(subjects()).toEqual(['node of b']));
-  fireEvent.click(screen.getByRole('radio', { name: 'Errors' }));
+  fireEvent.click(screen.getByRole('radio', { name: 'Critical' }));
   await screen.findByText('Nothing of that weight');
   Stream.last?.tell(event('s-1', 3));
   expect(subjects()).toEqual([]);

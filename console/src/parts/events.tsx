@@ -32,8 +32,8 @@ const RANKS: Severity[] = ['info', 'warning', 'error'];
 
 const SEVERITIES = [
   { value: 'info', label: 'All' },
-  { value: 'warning', label: 'Warnings and errors' },
-  { value: 'error', label: 'Errors' },
+  { value: 'warning', label: 'Warnings and critical' },
+  { value: 'error', label: 'Critical' },
 ];
 
 /** What says how the stream goes is not shown, and who steers is told by the log only. */

@@ -57,7 +57,7 @@ test('each node tells what it keeps, and how far back that reaches', () => {
   expect(told.map((it) => it.text)).toEqual(['60\u00a0s', '60\u00a0s', 'none yet']);
   expect(told[1]?.tip).toContain('kept for 60\u00a0min');
   expect(told[2]?.tip).toContain('none yet');
-  expect(rows.slice(4).map((row) => reach(row).text)).toEqual(['not told', 'not told', 'not told']);
+  expect(rows.slice(4).map((row) => reach(row).text)).toEqual(Array(3).fill('none, or not told'));
   // Beside its nodes a demo keeps an audit log, and nothing else.
   const demo = { name: 'demo', node: 0, audit: log, events: null, history: null };
   expect(rowsOf([demo]).map((row) => row.what)).toEqual(['Audit log']);

@@ -41,17 +41,21 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// What help calls them: a command's own come first.
+const GLOBAL: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Args, Debug)]
 pub(crate) struct Global {
     /// Print exactly one JSON value
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Where the cluster's API answers; several are tried in turn [default: http://127.0.0.1:7460, https with --ca or --credentials]
     // Read when it is needed: what is in the environment is no matter of those who do not ask an API.
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "HOLDFAST_API",
         value_name = "URL",
         value_delimiter = ','
@@ -61,6 +65,7 @@ pub(crate) struct Global {
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "HOLDFAST_CA",
         value_name = "FILE",
         hide_env_values = true
@@ -70,13 +75,14 @@ pub(crate) struct Global {
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "HOLDFAST_CREDENTIALS",
         value_name = "DIR",
         hide_env_values = true
     )]
     credentials: Option<PathBuf>,
     /// Tell HOLDFAST_TOKEN to other machines over http:// as well: whoever listens on the way has it then
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) token_over_http: bool,
 }
 
@@ -598,6 +604,31 @@ mod tests {
         for text in ["2KiB", "2B", "8193", "0"] {
             let refused = size(text).err();
             assert!(refused.is_none_or(|it| !it.contains("write")), "{text}");
+        }
+    }
+
+    #[test]
+    fn help_has_a_commands_own_options_first() {
+        let mut all = Cli::command();
+        all.build();
+        for name in ["demo", "status", "stalls"] {
+            let command = all.find_subcommand_mut(name).unwrap();
+            let help = command.render_long_help().to_string();
+            let (own, every) = help.split_once(GLOBAL).unwrap();
+            assert!(own.contains("--help"), "{own}");
+            for option in [
+                "--json",
+                "--api",
+                "--ca",
+                "--credentials",
+                "--token-over-http",
+            ] {
+                let has = |text: &str| {
+                    let mut lines = text.lines();
+                    lines.any(|line| line.split_whitespace().next() == Some(option))
+                };
+                assert!(has(every) && !has(own), "{option}: {help}");
+            }
         }
     }
 

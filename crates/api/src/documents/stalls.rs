@@ -42,7 +42,20 @@ impl StallCause {
         Self::Unknown,
     ];
 
-    /// The word that documents, metrics and the command line use.
+    /// What people read: the command line, and the console, whose words these are.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::NodeLost => "a node did not answer",
+            Self::Lease => "a lease",
+            Self::Media => "a device",
+            Self::Metadata => "the metadata",
+            Self::Standstill => "the node stood still",
+            Self::Unknown => "not known",
+        }
+    }
+
+    /// The word that documents and metrics use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -225,5 +238,17 @@ mod tests {
             let text = serde_json::to_string(&cause).unwrap();
             assert_eq!(text, format!("\"{}\"", cause.as_str()));
         }
+    }
+
+    #[test]
+    fn people_read_the_same_words_of_a_cause_everywhere() {
+        let console = include_str!("../../../../console/src/text/words.ts");
+        let (_, causes) = console.split_once("const STALL_CAUSES").unwrap();
+        let (causes, _) = causes.split_once("\n};").unwrap();
+        for cause in StallCause::ALL {
+            let words = format!("word: '{}'", cause.words());
+            assert!(causes.contains(&words), "{words} in {causes}");
+        }
+        assert_eq!(causes.matches("word: '").count(), StallCause::ALL.len());
     }
 }

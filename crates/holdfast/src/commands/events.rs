@@ -42,7 +42,16 @@ pub(crate) struct EventArguments {
 enum Level {
     Info,
     Warning,
-    Error,
+    #[value(alias = "error")]
+    Critical,
+}
+
+/// How much an event matters, on the scale that alarms have: documents call what is critical an error.
+const fn scale(severity: EventSeverity) -> &'static str {
+    match severity {
+        EventSeverity::Error => "critical",
+        EventSeverity::Info | EventSeverity::Warning => severity.as_str(),
+    }
 }
 
 fn kind(text: &str) -> Result<EventKind, String> {
@@ -69,7 +78,7 @@ pub(crate) async fn run(
         severity: match arguments.severity {
             Level::Info => EventSeverity::Info,
             Level::Warning => EventSeverity::Warning,
-            Level::Error => EventSeverity::Error,
+            Level::Critical => EventSeverity::Error,
         },
         kind: arguments.kind,
         after: arguments.after.clone(),
@@ -115,7 +124,7 @@ fn past(list: &EventList) -> String {
             };
             [
                 utc(event.at_ms),
-                event.severity.as_str().to_owned(),
+                scale(event.severity).to_owned(),
                 event.kind.as_str().to_owned(),
                 event.subject.clone(),
                 detail,
@@ -149,7 +158,7 @@ async fn follow(global: &Global, output: &Output) -> Result<(), Failure> {
 }
 
 fn text(event: &Event) -> String {
-    let severity = event.severity.as_str();
+    let severity = scale(event.severity);
     let Event {
         kind,
         subject,
@@ -158,7 +167,7 @@ fn text(event: &Event) -> String {
     } = event;
     let at = utc(event.at_ms);
     format!(
-        "{at}  {severity:<7}  {:<14}  {subject}: {detail}\n",
+        "{at}  {severity:<8}  {:<14}  {subject}: {detail}\n",
         kind.as_str()
     )
 }
@@ -183,8 +192,15 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line() {
-        let line = "2023-11-14 22:13:20.123  warning  node-lost       node n1: down\n";
+        let line = "2023-11-14 22:13:20.123  warning   node-lost       node n1: down\n";
         assert_eq!(text(&lost()), line);
+        // As alarms say it.
+        let critical = Event {
+            severity: EventSeverity::Error,
+            ..lost()
+        };
+        let line = "2023-11-14 22:13:20.123  critical  node-lost       node n1: down\n";
+        assert_eq!(text(&critical), line);
     }
 
     #[test]
@@ -254,6 +270,10 @@ mod tests {
         assert_eq!(arguments.kind, Some(EventKind::NodeLost));
         assert_eq!(arguments.since, Some(Duration::from_secs(86_400)));
         assert!(read(&["--follow"]).unwrap().arguments.follow);
+        for word in ["critical", "error"] {
+            let read = read(&["--severity", word]).unwrap().arguments.severity;
+            assert!(matches!(read, Level::Critical), "{word}");
+        }
         for wrong in [
             &["--kind", "other"][..],
             &["--kind", "of-tomorrow"],

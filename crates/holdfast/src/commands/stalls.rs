@@ -75,7 +75,7 @@ fn row(stall: &Stall) -> [String; 7] {
         length(stall),
         stall.volume.clone(),
         stall.portal.clone(),
-        stall.cause.as_str().to_owned(),
+        stall.cause.words().to_owned(),
         known(stall.node.clone()),
         known(stall.slice.map(|slice| slice.to_string())),
     ]
@@ -157,7 +157,7 @@ mod tests {
         let shown = text(&list, false);
         assert!(
             shown.contains(
-                "2026-11-22 18:15:30.123  0.734 s         demo    n2      node-lost  n1    -\n"
+                "2026-11-22 18:15:30.123  0.734 s         demo    n2      a node did not answer  n1    -\n"
             ),
             "{shown}"
         );
