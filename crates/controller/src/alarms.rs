@@ -7,6 +7,7 @@
 
 mod changes;
 mod documents;
+mod heir;
 mod receivers;
 mod telling;
 mod watch;
@@ -31,7 +32,8 @@ use crate::steering::unix_ms;
 use crate::trust::Change;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 
-pub(crate) use self::changes::{AlarmsSeen, alarm_changes};
+pub(crate) use self::changes::{AlarmsSeen, Held, alarm_changes};
+pub(crate) use self::heir::Heir;
 pub(crate) use self::watch::AlarmWatch;
 
 /// What the metadata holds of alarms.

@@ -3,7 +3,8 @@
 //! Who steers holds a lease of the metadata, and a record that goes with it. Every transaction of a pass
 //! holds only as long as that record is its own: one that was slow and has been followed by another
 //! changes nothing. For how long a node has been silent is counted by whoever steers, from when it
-//! began to: a change of the one who steers makes repair later, never sooner.
+//! began to: a change of the one who steers makes repair later, never sooner. Alarms it makes no later than that it is noticed: what
+//! those see who stand by counts ([`Witness`]).
 //!
 //! It refuses to decide anything: `control` plans.
 //!
@@ -12,6 +13,7 @@
 //! - looking takes a bounded share of everybody's time, however many slices there are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -36,7 +38,7 @@ use crate::trust::Steering;
 use crate::view;
 
 /// How long the lease lives on its own. No data waits for who steers; alarms and repairs do, and so do those who read what happens.
-const TERM: Duration = Duration::from_secs(6);
+pub(crate) const TERM: Duration = Duration::from_secs(6);
 /// How often the lease is renewed: three times before it ends.
 const RENEWAL: Duration = Duration::from_secs(2);
 /// Between two looks of one who might steer.
@@ -149,6 +151,16 @@ impl Memory {
 }
 
 impl Memory {
+    /// That of one who has seen this before it began to steer.
+    fn after(witness: Witness) -> Self {
+        let (seen, alarms) = witness.into_parts();
+        Self {
+            alarms: alarms.alarms(),
+            chronicle: Chronicle::after(seen),
+            ..Self::default()
+        }
+    }
+
     /// Raises alarms and puts down what has changed.
     async fn tell(
         &mut self,
@@ -163,6 +175,7 @@ impl Memory {
         let (chronicle, sure_until) = (&mut self.chronicle, lead.renewed + TERM);
         let pass = chronicle.pass(controller, inventory, reports, alarms, sure_until);
         pass.await;
+        self.alarms.count_in(self.chronicle.held());
     }
 }
 
@@ -238,8 +251,8 @@ pub(crate) async fn run(controller: Controller) {
         match standing.stand(&controller).await {
             Stood::Chosen(mut own) => {
                 tracing::info!("steers the cluster from now on");
-                let witness = std::mem::take(&mut standing.witness);
-                let over = lead(&controller, &mut own, witness).await;
+                let mut memory = Memory::after(take(&mut standing.witness));
+                let over = lead(&controller, &mut own, &mut memory).await;
                 controller.silences.note(BTreeMap::new());
                 tracing::info!("steers the cluster no more");
                 // In metadata that is not believed nothing is changed: there the lease ends by itself.
@@ -290,7 +303,7 @@ impl Standing {
                 stood
             }
             // In the pause after this each other one looks.
-            None if std::mem::take(&mut self.gives_way) => Stood::Nowhere,
+            None if take(&mut self.gives_way) => Stood::Nowhere,
             None if steering == Steering::Allowed => take_lead(controller).await,
             None => Stood::Nowhere,
         }
@@ -365,14 +378,10 @@ async fn take_lead(controller: &Controller) -> Stood {
     }
 }
 
-async fn lead(controller: &Controller, own: &mut Lead, witness: Witness) -> Over {
-    let mut memory = Memory {
-        chronicle: Chronicle::after(witness),
-        ..Memory::default()
-    };
+async fn lead(controller: &Controller, own: &mut Lead, memory: &mut Memory) -> Over {
     loop {
         let begun = Instant::now();
-        let waited = match pass(controller, own, &mut memory).await {
+        let waited = match pass(controller, own, memory).await {
             Ok(waited) => waited,
             Err(over) => return over,
         };

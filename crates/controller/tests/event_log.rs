@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::documents::{
-    Event, EventKind, EventList, EventQuery, EventSeverity, LocalReport, Room, VolumeCreate,
+    AlarmQuery, Event, EventKind, EventList, EventQuery, EventSeverity, LocalReport, Room,
+    VolumeCreate,
 };
 use holdfast_api::{Api, Door, router, server};
 use holdfast_controller::{Controller, EVENTS_FILE, EventLog};
@@ -199,7 +200,17 @@ async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_
         .remove(0);
     assert_eq!(lost.severity, EventSeverity::Warning);
     assert!(lost.at_ms > stopped_ms);
+    // The others saw that it does not answer while nobody steered yet, and that counts for its alarm.
+    second.told(EventKind::AlarmRaised, "node n1", 1).await;
+    let all = AlarmQuery::default();
+    let alarms = second.controller.alarms(all).await.unwrap().alarms;
+    let alarm = alarms.iter().find(|it| it.subject == "node n1").unwrap();
     let log = second.log().await;
+    let steering = &of(&log.events, EventKind::Steering, "node n2");
+    let others = of(&log.events, EventKind::Steering, "node n3");
+    let steering = steering.first().or(others.first()).unwrap();
+    let seen = stopped_ms..steering.at_ms;
+    assert!(seen.contains(&alarm.raised_ms), "{alarm:?} {steering:?}");
     assert_eq!(log.silent, ["n1"]);
     // Those that keep copies of its log have seen it when it was so.
     let steers = log.events.iter().find(|it| it.kind == EventKind::Steering);

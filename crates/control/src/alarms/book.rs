@@ -75,6 +75,8 @@ pub struct Moment {
 #[derive(Clone, Debug, Default)]
 pub struct AlarmBook {
     states: BTreeMap<(AlarmKind, String), AlarmState>,
+    /// When it was first looked, by the steady clock.
+    began_ms: Option<u64>,
     /// When what is said of raised alarms last followed what is seen, by the steady clock.
     followed_ms: Option<u64>,
 }
@@ -143,6 +145,7 @@ impl AlarmBook {
         now: Moment,
         seen: &Observations,
     ) -> Option<AlarmsRecord> {
+        self.began_ms.get_or_insert(now.steady_ms);
         let mut then = record.clone();
         self.end_what_is_gone(&mut then, rules, now, seen);
         self.states
@@ -198,6 +201,56 @@ impl AlarmBook {
         }
         bound_alarms(&mut then);
         Some(then)
+    }
+
+    /// Takes in what is seen by one who may not put anything on record yet: for how long it has been bad counts once he may.
+    pub fn look_on(
+        &mut self,
+        record: &AlarmsRecord,
+        rules: &AlarmRulesRecord,
+        now: Moment,
+        seen: &Observations,
+    ) {
+        self.began_ms.get_or_insert(now.steady_ms);
+        self.states
+            .retain(|(kind, subject), _| !seen.is_gone(*kind, subject));
+        for ((kind, subject), observation) in &seen.seen {
+            let (Some(threshold), Some(value)) = (rule_of(rules, *kind), observation.value) else {
+                continue;
+            };
+            let is_it = |it: &AlarmEntry| it.kind == kind.text().code && it.subject == *subject;
+            let key = (*kind, subject.clone());
+            if threshold.sets(value) && !record.raised.iter().any(is_it) {
+                let since_ms = now.steady_ms;
+                let state = self.states.entry(key);
+                state.or_insert(AlarmState::Rising { since_ms });
+            } else {
+                self.states.remove(&key);
+            }
+        }
+    }
+
+    /// What is bad, and for how many milliseconds, that has not been for long enough to be raised.
+    pub fn rising(&self, now: Moment) -> impl Iterator<Item = (AlarmKind, &str, u64)> {
+        let states = self.states.iter();
+        states.filter_map(move |((kind, subject), state)| match state {
+            AlarmState::Rising { since_ms } => {
+                let held_ms = now.steady_ms.saturating_sub(*since_ms);
+                Some((*kind, subject.as_str(), held_ms))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whoever looked before saw something be bad for so many milliseconds until the end: that counts if it was at the first look
+    /// here, and has been since. What was in between is not known, and does not count.
+    pub fn count_in(&mut self, kind: AlarmKind, subject: &str, held_ms: u64) {
+        let state = self.states.get_mut(&(kind, subject.to_owned()));
+        if let Some(AlarmState::Rising { since_ms }) = state
+            && Some(*since_ms) == self.began_ms
+        {
+            *since_ms = since_ms.saturating_sub(held_ms);
+        }
     }
 
     /// Has what is said of raised alarms be what is seen now, where that is still bad.
@@ -300,6 +353,8 @@ fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use holdfast_model::record::Acknowledgement;
 
     use super::*;
@@ -416,6 +471,72 @@ mod tests {
         bench.seconds += 60;
         assert!(!bench.look(&[(FULL, "node n1", Some(9))]));
         assert_eq!(detail(&bench), "node n1 is at Some(94)");
+    }
+
+    #[test]
+    fn what_was_bad_while_nobody_could_raise_it_counts_for_whoever_may() {
+        let mut bench = Bench::default();
+        let look_on = |bench: &mut Bench, value| {
+            bench.seconds += 1;
+            let now = Moment {
+                steady_ms: bench.seconds * 1000,
+                wall_ms: 1_000_000 + bench.seconds * 1000,
+            };
+            let seen = seen(&[(LOST, "node n1", value)]);
+            bench.book.look_on(&bench.record, &bench.rules, now, &seen);
+        };
+        for value in [1, 0, 1, 1] {
+            look_on(&mut bench, Some(value));
+        }
+        for _ in 0..20 {
+            look_on(&mut bench, None);
+            look_on(&mut bench, Some(1));
+        }
+        assert!(bench.look(&[(LOST, "node n1", Some(1))]), "held long since");
+        let raised_ms = bench.record.raised[0].raised_ms;
+        assert_eq!(raised_ms, 1_003_000, "since it was bad without a pause");
+        // What is on record is whoever's who steers.
+        bench.book = AlarmBook::default();
+        look_on(&mut bench, Some(1));
+        assert!(!bench.look(&[(LOST, "node n1", Some(0))]));
+        for _ in 0..10 {
+            assert_eq!(bench.raised(), 1);
+            bench.look(&[(LOST, "node n1", Some(0))]);
+        }
+        assert_eq!(bench.raised(), 0);
+    }
+
+    #[test]
+    fn what_whoever_looked_before_has_seen_counts_where_it_is_bad_from_the_first_look_on() {
+        let bad = [(LOST, "node n1", Some(1)), (LOST, "node n2", Some(1))];
+        let mut before = Bench::default();
+        before.look(&bad[..1]);
+        for _ in 0..6 {
+            before.look(&bad);
+        }
+        let now = Moment {
+            steady_ms: before.seconds * 1000,
+            wall_ms: 0,
+        };
+        let held: Vec<_> = before.book.rising(now).collect();
+        assert_eq!(held, [(LOST, "node n1", 6000), (LOST, "node n2", 5000)]);
+        let mut after = Bench {
+            seconds: 100,
+            ..Bench::default()
+        };
+        after.look(&bad[..1]);
+        // The other one is bad again, and was not for a moment.
+        after.look(&bad);
+        for (kind, subject, held_ms) in held {
+            after.book.count_in(kind, subject, held_ms);
+        }
+        for _ in 0..2 {
+            assert!(!after.look(&bad));
+        }
+        assert!(after.look(&bad), "6 s and 4 s are enough");
+        assert_eq!(after.record.raised[0].subject, "node n1");
+        assert_eq!(after.record.raised[0].raised_ms, 1_095_000);
+        assert_eq!(after.raised(), 1);
     }
 
     #[test]

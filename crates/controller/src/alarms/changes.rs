@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{AlarmSeverity, EventKind, EventSeverity};
-use holdfast_control::{AlarmKind, forgotten_changes, rule_of};
+use holdfast_control::{AlarmBook, AlarmKind, Moment, forgotten_changes, rule_of};
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverWay};
 use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,51 @@ pub(crate) struct AlarmsSeen {
     /// For how many seconds a subject has to be well before its alarm is over, of those that are raised, by its kind. Earlier versions do not say.
     #[serde(default)]
     holds: BTreeMap<String, u64>,
+    /// What is bad, and not raised yet, of which every change is an event: so it is kept as it is. Earlier versions do not say.
+    #[serde(default)]
+    rising: Vec<Rising>,
+}
+
+/// Since when something is bad that has not been for long enough.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Rising {
+    kind: String,
+    subject: String,
+    /// Milliseconds since 1970 (UTC), by the clock of whoever looks.
+    since_ms: u64,
+}
+
+/// For how many milliseconds something was bad when whoever looked before saw it last.
+pub(crate) type Held = (AlarmKind, String, u64);
+
+/// Of which it is kept that they are bad: that a node is lost, or how a volume is, is told whenever it is otherwise.
+const KEPT: [AlarmKind; 3] = [
+    AlarmKind::NodeLost,
+    AlarmKind::VolumeDegraded,
+    AlarmKind::VolumeStopped,
+];
+
+impl AlarmsSeen {
+    /// With what is not raised yet.
+    pub(super) fn with(mut self, book: &AlarmBook, now: Moment) -> Self {
+        let rising = book.rising(now).filter(|(kind, ..)| KEPT.contains(kind));
+        let rising = rising.map(|(kind, subject, held_ms)| Rising {
+            kind: kind.text().code.to_owned(),
+            subject: subject.to_owned(),
+            since_ms: now.wall_ms.saturating_sub(held_ms),
+        });
+        self.rising = rising.collect();
+        self
+    }
+
+    /// What was bad until then, and not raised.
+    pub(crate) fn held(&self, until_ms: u64) -> impl Iterator<Item = Held> {
+        self.rising.iter().filter_map(move |it| {
+            let kind = AlarmKind::of(&it.kind)?;
+            let held_ms = until_ms.saturating_sub(it.since_ms);
+            Some((kind, it.subject.clone(), held_ms))
+        })
+    }
 }
 
 /// How a receiver is told.
@@ -71,6 +116,7 @@ impl From<&Kept> for AlarmsSeen {
             critical_only: critical.map(|(name, _)| name.clone()).collect(),
             ways: ways.collect(),
             holds: holds(kept).collect(),
+            rising: Vec::new(),
         }
     }
 }

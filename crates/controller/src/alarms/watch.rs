@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_control::{AlarmBook, Inventory, Moment};
+use holdfast_control::{AlarmBook, HOLD_MAX_MS, Inventory, Moment};
 use holdfast_model::metadata::{Compare, MetadataError};
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, LEADER_KEY};
 use holdfast_stdx::Bytes;
 use tokio::time::Instant;
 
 use super::telling::Telling;
-use super::{AlarmsSeen, Kept, words};
+use super::{AlarmsSeen, Held, Kept, words};
 use crate::Controller;
 use crate::alarms::documents::severity;
 use crate::reports::Reports;
 use crate::steering::unix_ms;
 use crate::view::{Progress, alarm_observations, in_maintenance};
 
-/// What is remembered from pass to pass. Another who steers begins with what is on record.
+/// What is remembered from pass to pass. Another who steers begins with what is on record, and with what it saw while nobody steered.
 #[derive(Debug)]
 pub(crate) struct AlarmWatch {
     begun: Instant,
@@ -53,17 +53,8 @@ impl AlarmWatch {
         inventory: &Inventory,
         reports: &Reports,
     ) -> Option<AlarmsSeen> {
-        let kept = match controller.alarms_kept().await {
-            Ok(kept) => kept,
-            Err(problem) => {
-                self.complain(&format!("the alarms on record cannot be read: {problem}"));
-                return None;
-            }
-        };
-        let now = Moment {
-            steady_ms: self.begun.elapsed().as_millis() as u64,
-            wall_ms: unix_ms(),
-        };
+        let kept = self.kept(controller).await?;
+        let now = self.now();
         let clocks = (now.steady_ms, now.wall_ms);
         let nodes = in_maintenance(inventory);
         let maintenance = kept.maintenance.with(nodes, now.wall_ms);
@@ -81,7 +72,7 @@ impl AlarmWatch {
         let Some(mut transaction) = kept.until(&next) else {
             self.book = book;
             self.telling.pass(controller, &kept);
-            return Some((&kept).into());
+            return Some(AlarmsSeen::from(&kept).with(&self.book, now));
         };
         transaction.compare.push(Compare::Value {
             key: LEADER_KEY.into(),
@@ -106,7 +97,49 @@ impl AlarmWatch {
             }
         };
         self.telling.pass(controller, told);
-        Some(told.into())
+        Some(AlarmsSeen::from(told).with(&self.book, now))
+    }
+
+    /// Looks at what there is without a right to raise or clear anything. Nothing if it cannot be seen.
+    pub(super) async fn look_on(
+        &mut self,
+        controller: &Controller,
+        inventory: &Inventory,
+        reports: &Reports,
+    ) -> Option<()> {
+        let kept = self.kept(controller).await?;
+        let now = self.now();
+        let clocks = (now.steady_ms, now.wall_ms);
+        let (progress, maintenance) = (&mut self.progress, &kept.maintenance);
+        let looked = alarm_observations(inventory, reports, progress, maintenance, clocks);
+        let book = &mut self.book;
+        book.look_on(&kept.alarms, &kept.rules, now, &looked.all);
+        Some(())
+    }
+
+    /// What whoever steered before has seen counts.
+    pub(crate) fn count_in(&mut self, held: impl IntoIterator<Item = Held>) {
+        for (kind, subject, held_ms) in held {
+            self.book.count_in(kind, &subject, held_ms);
+        }
+    }
+
+    async fn kept(&mut self, controller: &Controller) -> Option<Kept> {
+        match controller.alarms_kept().await {
+            Ok(kept) => Some(kept),
+            Err(problem) => {
+                self.complain(&format!("the alarms on record cannot be read: {problem}"));
+                None
+            }
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment {
+            // What was bad before counts, too: there is room for that.
+            steady_ms: HOLD_MAX_MS + self.begun.elapsed().as_millis() as u64,
+            wall_ms: unix_ms(),
+        }
     }
 
     /// Says what is not raised now because of maintenance, and what is not held any more.

@@ -8,6 +8,7 @@
 //! - nobody waits for a disk, and no pass for what others have put down;
 //! - nothing is put down by one that another may have followed: each pass says how long its lease lives at least.
 
+use std::mem::take;
 use std::time::Duration;
 
 use holdfast_api::documents::{Event, EventKind, EventPlace, EventSeverity, LocalEventState};
@@ -19,9 +20,8 @@ use tokio::time::Instant;
 
 use super::log::EventLog;
 use super::taking_up::Found;
-use super::witness::Witness;
 use crate::Controller;
-use crate::alarms::{AlarmsSeen, alarm_changes};
+use crate::alarms::{AlarmsSeen, Held, alarm_changes};
 use crate::reports::Reports;
 use crate::view::{Change, Snapshot};
 
@@ -37,7 +37,7 @@ const DETAIL_LENGTH_MAX: usize = 2000;
 pub(super) struct Told {
     pub(super) snapshot: Snapshot,
     /// Nothing where they could not be seen yet.
-    alarms: Option<AlarmsSeen>,
+    pub(super) alarms: Option<AlarmsSeen>,
     /// The alerts in it are those only that no state tells. Earlier versions kept the others among them, too.
     #[serde(default)]
     is_without_states: bool,
@@ -94,6 +94,8 @@ pub(crate) struct Chronicle {
     written: Instant,
     /// How everything was before this term, while nobody put anything down: the oldest first.
     witnessed: Vec<Snapshot>,
+    /// What whoever steered before saw be bad, and did not raise yet.
+    held: Vec<Held>,
 }
 
 impl Default for Chronicle {
@@ -104,6 +106,7 @@ impl Default for Chronicle {
             count: 0,
             written: Instant::now(),
             witnessed: Vec::new(),
+            held: Vec::new(),
         }
     }
 }
@@ -118,9 +121,9 @@ impl Drop for Chronicle {
 
 impl Chronicle {
     /// That of one who has seen this before it began to steer.
-    pub(crate) fn after(witness: Witness) -> Self {
+    pub(crate) fn after(witnessed: Vec<Snapshot>) -> Self {
         let mut chronicle = Self::default();
-        chronicle.witnessed = witness.into_seen();
+        chronicle.witnessed = witnessed;
         chronicle
     }
 
@@ -180,7 +183,7 @@ impl Chronicle {
     /// What changed while nobody put anything down, as far as it was seen here: that is what is compared with from then on.
     fn witnessed(&mut self, found: &mut Found) -> Vec<Event> {
         let mut events = Vec::new();
-        for mut seen in std::mem::take(&mut self.witnessed) {
+        for mut seen in take(&mut self.witnessed) {
             let at_ms = seen.at_ms();
             // Somebody has told more since.
             if at_ms <= found.looked_ms {
@@ -200,6 +203,11 @@ impl Chronicle {
             }
         }
         events
+    }
+
+    /// What whoever steered before saw be bad, and for how long: told once.
+    pub(crate) fn held(&mut self) -> Vec<Held> {
+        take(&mut self.held)
     }
 
     /// What to compare with, and what is told first of all. Nothing as long as that is not known: whatever changes meanwhile is told
@@ -223,7 +231,10 @@ impl Chronicle {
                 None
             }
             Before::Asked(since_ms, asked) => match asked.await {
-                Ok(found) => Some((found, vec![self.event(since_ms, None, begun(controller))])),
+                Ok(found) => {
+                    self.held = found.held();
+                    Some((found, vec![self.event(since_ms, None, begun(controller))]))
+                }
                 Err(error) => {
                     tracing::error!(%error, "look for what was told last: it is asked again");
                     None

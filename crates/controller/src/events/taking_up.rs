@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::chronicle::Told;
 use super::log::EventLog;
 use crate::Controller;
+use crate::alarms::Held;
 use crate::asking::{Answer, ask_each, client_of};
 use crate::reports::REPORT_TIME_MAX;
 use crate::steering::unix_ms;
@@ -40,6 +41,12 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// What was bad when it was last looked, and for how long.
+    pub(super) fn held(&self) -> Vec<Held> {
+        let alarms = self.told.iter().filter_map(|told| told.alarms.as_ref());
+        alarms.flat_map(|it| it.held(self.looked_ms)).collect()
+    }
+
     /// Whether that was told, and its opposite not since.
     pub(super) fn has_told(&self, change: &Change) -> bool {
         let is_it = |event: &Event| {

@@ -1,8 +1,8 @@
 //! What a node sees while whoever steers is away, and nobody puts down what changes.
 //!
 //! The nodes that keep copies of the log ask whoever steers for it all the time. One that is told nothing new any more looks itself,
-//! and keeps what it sees until somebody steers again. If that is itself, it begins with telling what has changed meanwhile, and when;
-//! else whoever steers tells what is different then.
+//! and keeps what it sees until somebody steers again. If that is itself, it begins with telling what has changed meanwhile, and when,
+//! and for how long something was bad counts for alarms; else whoever steers tells what is different then.
 //!
 //! Invariants:
 //! - nobody looks for it while whoever steers does;
@@ -12,6 +12,7 @@ use holdfast_model::NodeId;
 
 use super::copying::Copied;
 use crate::Controller;
+use crate::alarms::Heir;
 use crate::view::Snapshot;
 
 /// How everything was, at most so many times: nobody is away for longer before somebody else steers. Where it takes longer all the
@@ -29,16 +30,26 @@ pub(crate) struct Witness {
     missed: u32,
     /// The oldest first.
     seen: Vec<Snapshot>,
+    alarms: Heir,
 }
 
 impl Witness {
     /// Keeps up with whoever steers; or looks itself, where that does not.
     pub(crate) async fn pass(&mut self, controller: &Controller, leader: NodeId) {
         let copied = controller.copy_events(leader).await;
-        if self.has_to_look(copied, leader)
-            && let Ok(seen) = controller.snapshot().await
-        {
-            self.keep(seen);
+        if !self.has_to_look(copied, leader) {
+            return;
+        }
+        let (inventory, reports) = match controller.read_all().await {
+            Ok(seen) => seen,
+            Err(problem) => {
+                tracing::debug!(%problem, "look at the cluster while nobody steers");
+                return;
+            }
+        };
+        if !controller.has_gone_back(inventory.revision) {
+            self.keep(Snapshot::of(&inventory, &reports));
+            self.alarms.look(controller, &inventory, &reports).await;
         }
     }
 
@@ -74,9 +85,9 @@ impl Witness {
         self.seen.push(seen);
     }
 
-    /// How everything was while nobody put anything down, the oldest first.
-    pub(super) fn into_seen(self) -> Vec<Snapshot> {
-        self.seen
+    /// How everything was while nobody put anything down, the oldest first, and what was bad.
+    pub(crate) fn into_parts(self) -> (Vec<Snapshot>, Heir) {
+        (self.seen, self.alarms)
     }
 }
 
