@@ -25,6 +25,8 @@ pub enum EventKind {
     VolumeGrown,
     /// A volume is for others than before.
     VolumeAccess,
+    /// Other nodes lead a volume's slices than before: they are its primaries.
+    VolumePrimary,
     /// A volume is no more.
     VolumeDeleted,
     /// A node cannot be relied on any more.
@@ -76,6 +78,7 @@ impl EventKind {
             Self::VolumeCreated => "volume-created",
             Self::VolumeGrown => "volume-grown",
             Self::VolumeAccess => "volume-access",
+            Self::VolumePrimary => "volume-primary",
             Self::VolumeDeleted => "volume-deleted",
             Self::NodeLost => "node-lost",
             Self::NodeBack => "node-back",

@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod many;
 mod pairs;
+mod primaries;
 mod syncs;
 mod volumes;
 
@@ -221,6 +222,11 @@ impl Snapshot {
             let known = before.nodes.get(id).and_then(|was| was.incarnation);
             node.incarnation = node.incarnation.or(known);
         }
+        for (id, volume) in &mut self.volumes {
+            if let Some(was) = before.volumes.get(id) {
+                volume.primaries.follow(&was.primaries);
+            }
+        }
         let nodes = &self.nodes;
         let is_silent = |node: &NodeId| nodes.get(node).is_some_and(|node| !node.is_up);
         let unseen = before.devices.iter().filter(|(key, _)| is_silent(&key.0));
@@ -365,6 +371,7 @@ pub(crate) fn in_words(text: &str) -> String {
 mod tests {
     use holdfast_api::documents::VolumeAccess;
 
+    use super::primaries::Primaries;
     use super::*;
 
     fn with(alert: &str, health: Health) -> Snapshot {
@@ -487,6 +494,7 @@ mod tests {
             },
             moved,
             taken_over_ms: None,
+            primaries: Primaries::default(),
         };
         let sync = SyncState {
             volume: "db".to_owned(),

@@ -11,6 +11,7 @@ use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, VolumeId};
 use serde::{Deserialize, Serialize};
 
+use super::primaries::Primaries;
 use super::{Change, change};
 use crate::reports::Reports;
 use crate::view::served::{is_served, may_be_served};
@@ -27,6 +28,8 @@ pub(super) struct VolumeState {
     /// Bytes that were copied to bring its replicas up to date, ever.
     #[serde(default)]
     pub(super) moved: u64,
+    #[serde(default)]
+    pub(super) primaries: Primaries,
     /// Since when nobody serves some of it while there are enough good copies for another node to take over: milliseconds since 1970
     /// (UTC). Nothing where that is not so, or has been for too long.
     #[serde(default)]
@@ -50,6 +53,7 @@ impl VolumeState {
             bytes: record.bytes,
             access: crate::access::of(inventory, record),
             moved: crate::view::bytes_moved(inventory, reports, record),
+            primaries: Primaries::of(inventory, reports, record),
             taken_over_ms: is_taken_over.then_some(at_ms),
         }
     }
@@ -130,6 +134,9 @@ pub(super) fn since(
             };
             changes.push(change(EventKind::VolumeAccess, info, subject(), words));
         }
+        if let Some(words) = volume.primaries.since(&was.primaries) {
+            changes.push(change(EventKind::VolumePrimary, info, subject(), words));
+        }
         if let Some((severity, words)) = volume.standing().after(was.standing()) {
             changes.push(change(EventKind::VolumeHealth, severity, subject(), words));
         }
@@ -175,6 +182,7 @@ mod tests {
                 initiators: Vec::new(),
             },
             moved: 0,
+            primaries: Primaries::default(),
             taken_over_ms: None,
         }
     }
