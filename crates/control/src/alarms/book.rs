@@ -354,8 +354,6 @@ fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use holdfast_model::record::Acknowledgement;
 
     use super::*;
@@ -517,7 +515,7 @@ mod tests {
             steady_ms: before.seconds * 1000,
             wall_ms: 0,
         };
-        let held: Vec<_> = before.book.rising(now).collect();
+        let held: alloc::vec::Vec<_> = before.book.rising(now).collect();
         assert_eq!(held, [(LOST, "node n1", 6000), (LOST, "node n2", 5000)]);
         let mut after = Bench {
             seconds: 100,
