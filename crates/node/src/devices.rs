@@ -586,7 +586,8 @@ mod tests {
             assert_eq!((kept.bytes_per_second, kept.seconds_left), (0, None));
             told.push(documents[1].seconds_left);
         }
-        let left = [None, Some(4), Some(3), Some(2), Some(1), Some(0)];
+        // A rate of less than three seconds is none.
+        let left = [None, None, None, Some(2), Some(1), Some(0)];
         assert_eq!(told, left);
     }
 }
