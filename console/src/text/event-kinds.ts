@@ -37,7 +37,7 @@ export const EVENT_KINDS: Record<Kind, KindWords> = {
   'alarm-cleared': { word: 'Alarm over', isOver: true },
   'alarm-told': { word: 'Receivers told' },
   'alarm-untold': { word: 'Receivers not told' },
-  steering: { word: 'A node begins to steer' },
+  steering: { word: 'Steering taken up' },
   other: { word: 'Something else' },
 };
 

@@ -8,10 +8,11 @@
 //!   relied on;
 //! - the process that asks stands in for a node only if it is registered as it.
 
+mod answered;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use holdfast_api::ApiClient;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
     LocalSlice, LocalSummary, LocalVolume, Mending, ProcessEnd, Room, Versions, Vitals,
@@ -26,8 +27,9 @@ use holdfast_tls::Connector;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::answered::{Answered, ask};
+pub(crate) use self::answered::{Whose, whose};
 use crate::asking::client_of;
-use crate::steering::unix_ms;
 
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
@@ -100,25 +102,6 @@ pub(crate) enum Absence {
     Disbelieves(Option<Astray>),
     /// It follows another copy of the metadata than the node of this name.
     Estranged(String),
-}
-
-/// What a node has answered.
-#[derive(Clone, Debug)]
-struct Answered {
-    report: LocalReport,
-    is_registered: bool,
-    skew_ms: i64,
-}
-
-impl From<LocalReport> for Answered {
-    /// The process asks itself, or nobody was asked.
-    fn from(report: LocalReport) -> Self {
-        Self {
-            report,
-            is_registered: true,
-            skew_ms: 0,
-        }
-    }
 }
 
 impl Report {
@@ -543,36 +526,6 @@ impl Reports {
     }
 }
 
-async fn ask(node: NodeRecord, client: Option<ApiClient>) -> Option<Answered> {
-    let before = unix_ms();
-    let report = tokio::time::timeout(REPORT_TIME_MAX, client?.local())
-        .await
-        .ok()?
-        .ok()?;
-    let vitals = report.vitals.as_ref();
-    let skew_ms = vitals.map_or(0, |it| skew(it.clock_ms, before, unix_ms()));
-    let is_registered = match whose(&report, &node) {
-        Whose::Registered => true,
-        Whose::Starting => false,
-        Whose::Other => return None,
-    };
-    Some(Answered {
-        report,
-        is_registered,
-        skew_ms,
-    })
-}
-
-/// By how much a clock is ahead at least that was read at some moment between two others; below zero, behind.
-fn skew(clock: u64, before: u64, after: u64) -> i64 {
-    let milliseconds = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
-    let behind = before.saturating_sub(clock);
-    match behind {
-        0 => milliseconds(clock.saturating_sub(after)),
-        behind => -milliseconds(behind),
-    }
-}
-
 /// What half of them have, or less, and half of them, or more. Where two are in the middle, the one that is nearer to the clock
 /// here: of two nodes it cannot be told which is wrong.
 fn median(mut skews: Vec<i64>) -> i64 {
@@ -588,33 +541,11 @@ fn median(mut skews: Vec<i64>) -> i64 {
     }
 }
 
-/// Whose report it is, by a node's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Another machine's, or that of an earlier start, or of what is not the node any more.
-    Other,
-    /// It has the node's number, and has not registered since it started: it may be the node or not.
-    Starting,
-    /// The node's.
-    Registered,
-}
-
-/// Whose report it is. Versions of before do not say which store they have.
-pub(crate) fn whose(report: &LocalReport, record: &NodeRecord) -> Whose {
-    let has_store = report.store.is_empty() || report.store == record.store.to_string();
-    let is_on_record = report.incarnation >= record.incarnation.0 && has_store;
-    match report.incarnation {
-        _ if report.node != record.node.0 || report.rejected.is_some() => Whose::Other,
-        0 => Whose::Starting,
-        _ if is_on_record => Whose::Registered,
-        _ => Whose::Other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use holdfast_model::{Incarnation, StoreId};
 
+    use super::answered::skew;
     use super::*;
 
     #[test]

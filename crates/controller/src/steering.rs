@@ -12,6 +12,8 @@
 //! - one steers at a time, and only as the node of its process is one of the cluster's, and follows the metadata;
 //! - looking takes a bounded share of everybody's time, however many slices there are.
 
+mod term;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::{Arc, Mutex};
@@ -21,13 +23,8 @@ use holdfast_api::documents::{LocalSilence, ReplicaCondition};
 use holdfast_control::{
     Inventory, Seen, Sight, admit_all, clean_up, note_given_up, scrub_rounds, steer, without_record,
 };
-use holdfast_model::metadata::{
-    Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
-    Revision, Selector, Transaction,
-};
-use holdfast_model::record::{LEADER_KEY, LeaderRecord, NODES_PREFIX, NodeRecord, Record};
+use holdfast_model::metadata::{MetadataRequest, Transaction};
 use holdfast_model::{Epoch, Incarnation, NodeId, SliceId, VolumeId};
-use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
 
 use crate::Controller;
@@ -37,12 +34,9 @@ use crate::reports::Reports;
 use crate::trust::Steering;
 use crate::view;
 
-/// How long the lease lives on its own. No data waits for who steers; alarms and repairs do, and so do those who read what happens.
-pub(crate) const TERM: Duration = Duration::from_secs(6);
-/// How often the lease is renewed: three times before it ends.
-const RENEWAL: Duration = Duration::from_secs(2);
-/// Between two looks of one who might steer.
-const STAND_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) use self::term::TERM;
+use self::term::{Lead, Over, STAND_PAUSE, Standing, Stood};
+
 /// Between two passes at least: steps of a move follow each other at this pace.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes passes as much time as one took, so many times.
@@ -172,7 +166,7 @@ impl Memory {
         let alarms = &mut self.alarms;
         let alarms = alarms.pass(controller, &lead.own, inventory, reports);
         let alarms = alarms.await;
-        let (chronicle, sure_until) = (&mut self.chronicle, lead.renewed + TERM);
+        let (chronicle, sure_until) = (&mut self.chronicle, lead.sure_until());
         let pass = chronicle.pass(controller, inventory, reports, alarms, sure_until);
         pass.await;
         self.alarms.count_in(self.chronicle.held());
@@ -205,25 +199,6 @@ impl Silences {
     fn note(&self, silent: BTreeMap<NodeId, Silence>) {
         *self.0.lock().expect("nobody panics with it") = silent;
     }
-}
-
-/// What whoever steers has.
-struct Lead {
-    lease: LeaseId,
-    /// Its record.
-    own: Bytes,
-    /// When it was last asked for the lease to live on, and it did: it lives a [`TERM`] from then on at least.
-    renewed: Instant,
-}
-
-/// Why a term is over.
-enum Over {
-    /// Somebody else steers, or the metadata does not answer.
-    Deposed,
-    /// The node of this process is none of the cluster's any more.
-    NoNode,
-    /// It does not follow the metadata.
-    Unsure,
 }
 
 /// What is remembered of a node.
@@ -270,114 +245,6 @@ pub(crate) async fn run(controller: Controller) {
     }
 }
 
-/// What one that does not steer remembers.
-#[derive(Debug, Default)]
-struct Standing {
-    witness: Witness,
-    /// The one that steered was an earlier start of this node: others have seen what happened since.
-    gives_way: bool,
-}
-
-/// What came of standing.
-enum Stood {
-    /// It steers.
-    Chosen(Lead),
-    /// This node does.
-    Behind(NodeId),
-    /// Nobody is known to.
-    Nowhere,
-}
-
-impl Standing {
-    /// Takes the lead, if nobody has it, and the node may.
-    async fn stand(&mut self, controller: &Controller) -> Stood {
-        let steering = controller.may_steer();
-        if steering == Steering::Disbelieved {
-            return Stood::Nowhere;
-        }
-        match look(controller).await {
-            Some(stood) => {
-                if let Stood::Behind(leader) = stood {
-                    self.gives_way = leader == NodeId(controller.number());
-                }
-                stood
-            }
-            // In the pause after this each other one looks.
-            None if take(&mut self.gives_way) => Stood::Nowhere,
-            None if steering == Steering::Allowed => take_lead(controller).await,
-            None => Stood::Nowhere,
-        }
-    }
-}
-
-/// Where this process stands already, because somebody has the lead, or it cannot be known who has; nothing if nobody
-/// has it. Who the nodes are is read along: each node is to know when the metadata is away, from its start on.
-async fn look(controller: &Controller) -> Option<Stood> {
-    let look = Transaction {
-        success: vec![
-            Operation::Range(Selector::Key(LEADER_KEY.into())),
-            Operation::Range(Selector::Prefix(NODES_PREFIX.into())),
-        ],
-        ..Transaction::default()
-    };
-    let Ok(found) = controller.desk.transact(look).await else {
-        return Some(Stood::Nowhere);
-    };
-    if controller.has_gone_back(found.revision) {
-        return Some(Stood::Nowhere);
-    }
-    if let Some(OperationResult::Range(nodes)) = found.results.get(1) {
-        let nodes = nodes.iter();
-        let records = nodes.filter_map(|pair| NodeRecord::decode(&pair.value).ok());
-        controller.known_nodes.note(records.collect());
-    }
-    let Some(OperationResult::Range(found)) = found.results.first() else {
-        return Some(Stood::Nowhere);
-    };
-    let leader = LeaderRecord::decode(&found.first()?.value).ok();
-    Some(leader.map_or(Stood::Nowhere, |leader| Stood::Behind(leader.node)))
-}
-
-/// Takes the lead that nobody had, unless somebody else has taken it since.
-async fn take_lead(controller: &Controller) -> Stood {
-    let renewed = Instant::now();
-    let granted = MetadataRequest::Grant { time_to_live: TERM };
-    let MetadataAnswer::Granted { lease, .. } = controller.desk.ask(granted).await else {
-        return Stood::Nowhere;
-    };
-    let node = controller.local.as_ref().map(|local| local.borrow().node);
-    let record = LeaderRecord {
-        schema: 1,
-        node: NodeId(node.unwrap_or(0)),
-        lease: lease.0,
-    };
-    let own = record.encode();
-    let take = Transaction {
-        compare: vec![Compare::ModRevision {
-            key: LEADER_KEY.into(),
-            equals: Revision(0),
-        }],
-        success: vec![Operation::Put {
-            key: LEADER_KEY.into(),
-            value: own.clone(),
-            lease,
-        }],
-        failure: Vec::new(),
-    };
-    match controller.desk.transact(take).await {
-        Ok(outcome) if outcome.succeeded => Stood::Chosen(Lead {
-            lease,
-            own,
-            renewed,
-        }),
-        // If it was done all the same, it goes with the lease.
-        _ => {
-            controller.desk.ask(MetadataRequest::Revoke(lease)).await;
-            Stood::Nowhere
-        }
-    }
-}
-
 async fn lead(controller: &Controller, own: &mut Lead, memory: &mut Memory) -> Over {
     loop {
         let begun = Instant::now();
@@ -397,38 +264,6 @@ async fn lead(controller: &Controller, own: &mut Lead, memory: &mut Memory) -> O
                     .min(PASS_PAUSE),
             )
             .await;
-        }
-    }
-}
-
-impl Lead {
-    fn is_to_be_renewed(&self) -> bool {
-        self.renewed.elapsed() >= RENEWAL
-    }
-
-    /// Renews the lease where that is due, as of before it is asked for. Without an answer it is tried again as long as there may be one.
-    ///
-    /// # Errors
-    /// It has ended.
-    async fn live_on(&mut self, controller: &Controller) -> Result<(), Over> {
-        if !self.is_to_be_renewed() {
-            return Ok(());
-        }
-        let asked = Instant::now();
-        let keep_alive = MetadataRequest::KeepAlive(self.lease);
-        match controller.desk.ask(keep_alive).await {
-            MetadataAnswer::KeptAlive => {
-                self.renewed = asked;
-                Ok(())
-            }
-            MetadataAnswer::Failed(MetadataError::NoSuchLease) => Err(Over::Deposed),
-            _ => {
-                sleep(PASS_PAUSE).await;
-                match self.renewed.elapsed() < TERM {
-                    true => Ok(()),
-                    false => Err(Over::Deposed),
-                }
-            }
         }
     }
 }
@@ -484,27 +319,7 @@ async fn pass(
     steps.extend(scrub_rounds(&inventory, &sight, unix_seconds()));
     let looked = &mut memory.sealed;
     steps.extend(controller.seal_anew((&inventory, &reports), looked).await);
-    for mut step in steps {
-        // There may be many, and each of them is a write.
-        lead.live_on(controller).await?;
-        let leads = Compare::Value {
-            key: LEADER_KEY.into(),
-            equals: lead.own.clone(),
-        };
-        step.compare.push(leads);
-        step.failure = vec![Operation::Range(Selector::Key(LEADER_KEY.into()))];
-        let Ok(outcome) = controller.desk.transact(step).await else {
-            return Ok(waited);
-        };
-        let leads = |result: &OperationResult| match result {
-            OperationResult::Range(found) => found.iter().any(|pair| pair.value == lead.own),
-            _ => false,
-        };
-        if !outcome.succeeded && !outcome.results.iter().any(leads) {
-            return Err(Over::Deposed);
-        }
-        // Else the world has changed: the next pass sees how.
-    }
+    lead.write(controller, steps).await?;
     Ok(waited)
 }
 
@@ -612,6 +427,8 @@ mod tests {
     use holdfast_model::record::{
         ClusterRecord, DeletedRecord, NameRecord, SettingsRecord, WishRecord,
     };
+
+    use holdfast_model::metadata::Revision;
 
     use super::*;
 
