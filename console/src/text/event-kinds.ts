@@ -20,7 +20,7 @@ export const EVENT_KINDS: Record<Kind, KindWords> = {
   'volume-created': { word: 'Volume made' },
   'volume-grown': { word: 'Volume grown' },
   'volume-access': { word: 'Volume for others' },
-  'volume-primary': { word: 'Volume led by another node' },
+  primaries: { word: 'Slices led by other nodes' },
   'volume-deleted': { word: 'Volume deleted' },
   'node-lost': { word: 'Node lost' },
   'node-back': { word: 'Node back', isOver: true },

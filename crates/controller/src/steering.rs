@@ -169,7 +169,8 @@ impl Memory {
         let (chronicle, sure_until) = (&mut self.chronicle, lead.sure_until());
         let pass = chronicle.pass(controller, inventory, reports, alarms, sure_until);
         pass.await;
-        self.alarms.count_in(self.chronicle.held());
+        let (held, until_ms) = self.chronicle.held();
+        self.alarms.count_in(held, until_ms);
     }
 }
 
@@ -286,6 +287,7 @@ async fn pass(
         }
     };
     let waited = reports.waited();
+    lead.live_on(controller).await?;
     if controller.has_gone_back(inventory.revision) {
         tracing::debug!("the metadata has gone back: nothing is planned");
         return Ok(waited);

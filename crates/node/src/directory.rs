@@ -132,9 +132,10 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // A number that stays behind is no holder's, for the lock says whether it means anything; it tells that there was no time for this.
+impl Directory {
+    /// The process has stopped as it was told to. Where it ends otherwise its number stays behind, which is no holder's, for the lock
+    /// says whether it means anything: it tells the next one.
+    pub fn leave(&self) {
         drop(self.lock.set_len(0));
     }
 }
@@ -212,11 +213,11 @@ mod tests {
         let path = parent.path().join("n1");
         let first = Directory::claim(&path).unwrap();
         assert_eq!(first.before(), None);
+        first.leave();
         drop(first);
         let second = Directory::claim(&path).unwrap();
         assert_eq!(second.before(), Some(ProcessEnd::Stopped));
         drop(second);
-        fs::write(path.join(PID_FILE), "4711\n").unwrap();
         let third = Directory::claim(&path).unwrap();
         assert_eq!(third.before(), Some(ProcessEnd::Cut));
     }

@@ -74,7 +74,7 @@ pub fn run<A: Api>(
     );
     if directory.before() == Some(ProcessEnd::Cut) {
         tracing::warn!(
-            "the process before this one had no time to stop: it was killed or crashed, or the machine went down"
+            "the process before this one was not stopped: it was killed or crashed, ended with an error, or the machine went down"
         );
     }
     if config.etcd.is_some() && plan.is_none() {
@@ -103,6 +103,9 @@ pub fn run<A: Api>(
     {
         tracing::info!("etcd, which needs no device, runs on, and the next start has it");
         supervisor.leave();
+    }
+    if ended.is_ok() {
+        directory.leave();
     }
     ended
 }

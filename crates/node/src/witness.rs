@@ -21,7 +21,7 @@ pub fn run(config: &WitnessConfig) -> Result<(), NodeError> {
     let home = config.directory.join(ETCD_DIRECTORY);
     let tls = config.etcd_tls();
     let plan = Plan::of_machine(&config.etcd, config.cluster, &config.name, &home, &tls)?;
-    let (_directory, _log) = move_in(&config.directory, config.log)?;
+    let (directory, _log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as witness {} of cluster {}",
         config.name,
@@ -44,6 +44,7 @@ pub fn run(config: &WitnessConfig) -> Result<(), NodeError> {
     tracing::info!("stopping");
     drop(supervisor);
     tracing::info!("stopped");
+    directory.leave();
     Ok(())
 }
 

@@ -151,7 +151,7 @@ impl Replica {
             Role::Candidate(candidate) => candidate.made_at,
             _ => None,
         };
-        let is_made = from == Epoch(1);
+        let is_made = from == Epoch(1) && record.primary == self.me.node;
         let made_at = is_made.then(|| before.unwrap_or_else(|| context.now()));
         self.role = Role::Candidate(Candidate {
             from,

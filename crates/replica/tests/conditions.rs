@@ -132,4 +132,15 @@ fn who_leads_a_new_slice_first_says_for_how_long_it_is_about_to() {
         None,
         "whose primary is lost is missed"
     );
+
+    // Whose primary is lost before it ever led has waited, too.
+    let mut lab = Lab::losing(2, 1, |message| matches!(message, Message::QueryReply(_)));
+    lab.kill(1);
+    let mut stands = false;
+    for _ in 0..30 {
+        lab.pass(SECOND / 10);
+        assert_eq!(lab.status(2).handed, None);
+        stands |= condition(&lab, 2) != Condition::Follows(node(1));
+    }
+    assert!(stands, "{:?}", condition(&lab, 2));
 }

@@ -26,7 +26,7 @@ pub enum EventKind {
     /// A volume is for others than before.
     VolumeAccess,
     /// Other nodes lead a volume's slices than before: they are its primaries.
-    VolumePrimary,
+    Primaries,
     /// A volume is no more.
     VolumeDeleted,
     /// A node cannot be relied on any more.
@@ -78,7 +78,7 @@ impl EventKind {
             Self::VolumeCreated => "volume-created",
             Self::VolumeGrown => "volume-grown",
             Self::VolumeAccess => "volume-access",
-            Self::VolumePrimary => "volume-primary",
+            Self::Primaries => "primaries",
             Self::VolumeDeleted => "volume-deleted",
             Self::NodeLost => "node-lost",
             Self::NodeBack => "node-back",

@@ -32,9 +32,9 @@ pub struct Astray {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessEnd {
-    /// It stopped: it was told to, or could not go on.
+    /// It stopped as it was told to.
     Stopped,
-    /// It had no time to: it was killed or crashed, or its machine went down.
+    /// It ended otherwise: it was killed or crashed, ended with an error, or its machine went down.
     Cut,
     /// What this version does not know.
     #[serde(other)]

@@ -175,7 +175,7 @@ impl AlarmBook {
             match (state.observe(now.steady_ms, value, threshold), place) {
                 (Some(AlarmChange::Raised), _) if has_place(&then, *kind) => {
                     let held = now.steady_ms.saturating_sub(since_ms);
-                    self.followed_ms.get_or_insert(now.steady_ms);
+                    self.followed_ms = Some(now.steady_ms);
                     raise(
                         &mut then,
                         code,
@@ -468,6 +468,16 @@ mod tests {
         bench.seconds += 60;
         assert!(!bench.look(&[(FULL, "node n1", Some(9))]));
         assert_eq!(detail(&bench), "node n1 is at Some(94)");
+    }
+
+    #[test]
+    fn what_each_alarm_says_rests_for_a_minute_when_it_is_raised() {
+        let mut bench = Bench::default();
+        assert!(bench.look(&[(FULL, "node n1", Some(95))]));
+        bench.seconds += 600;
+        let both = |second| [(FULL, "node n1", Some(95)), (FULL, "node n2", Some(second))];
+        assert!(bench.look(&both(95)));
+        assert!(!bench.look(&both(96)), "so soon");
     }
 
     #[test]

@@ -117,9 +117,13 @@ impl AlarmWatch {
         Some(())
     }
 
-    /// What whoever steered before has seen counts.
-    pub(crate) fn count_in(&mut self, held: impl IntoIterator<Item = Held>) {
+    /// What whoever steered before has seen counts, as far as it was not seen here, too: it looked last at `until_ms`, milliseconds
+    /// since 1970 (UTC).
+    pub(crate) fn count_in(&mut self, held: impl IntoIterator<Item = Held>, until_ms: u64) {
+        let seen_here = self.begun.elapsed().as_millis() as u64;
+        let twice_ms = until_ms.saturating_sub(unix_ms().saturating_sub(seen_here));
         for (kind, subject, held_ms) in held {
+            let held_ms = held_ms.saturating_sub(twice_ms);
             self.book.count_in(kind, &subject, held_ms);
         }
     }

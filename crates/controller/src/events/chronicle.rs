@@ -95,7 +95,9 @@ pub(crate) struct Chronicle {
     /// How everything was before this term, while nobody put anything down: the oldest first.
     witnessed: Vec<Snapshot>,
     /// What whoever steered before saw be bad, and did not raise yet.
-    held: Vec<Held>,
+    held: (Vec<Held>, u64),
+    /// How everything is is put down by the next pass, whatever changes.
+    is_to_be_written: bool,
 }
 
 impl Default for Chronicle {
@@ -106,7 +108,8 @@ impl Default for Chronicle {
             count: 0,
             written: Instant::now(),
             witnessed: Vec::new(),
-            held: Vec::new(),
+            held: (Vec::new(), 0),
+            is_to_be_written: false,
         }
     }
 }
@@ -205,8 +208,10 @@ impl Chronicle {
         events
     }
 
-    /// What whoever steered before saw be bad, and for how long: told once.
-    pub(crate) fn held(&mut self) -> Vec<Held> {
+    /// What whoever steered before saw be bad, and for how long, until when it looked last: milliseconds since 1970 (UTC). Told once,
+    /// and put down with the next pass: whoever steers after this one counts it, too.
+    pub(crate) fn held(&mut self) -> (Vec<Held>, u64) {
+        self.is_to_be_written |= !self.held.0.is_empty();
         take(&mut self.held)
     }
 
@@ -232,7 +237,7 @@ impl Chronicle {
             }
             Before::Asked(since_ms, asked) => match asked.await {
                 Ok(found) => {
-                    self.held = found.held();
+                    self.held = (found.held(), found.looked_ms);
                     Some((found, vec![self.event(since_ms, None, begun(controller))]))
                 }
                 Err(error) => {
@@ -259,7 +264,8 @@ impl Chronicle {
         told: &Told,
     ) {
         let looked_ms = told.snapshot.at_ms();
-        if events.is_empty() && self.written.elapsed() < STATE_PAUSE {
+        let is_due = take(&mut self.is_to_be_written) || self.written.elapsed() >= STATE_PAUSE;
+        if events.is_empty() && !is_due {
             log.note_look(looked_ms);
             return;
         }

@@ -8,7 +8,10 @@
 //! - nobody looks for it while whoever steers does;
 //! - so much is kept at most.
 
+use std::time::Duration;
+
 use holdfast_model::NodeId;
+use tokio::time::Instant;
 
 use super::copying::Copied;
 use crate::Controller;
@@ -18,26 +21,46 @@ use crate::view::Snapshot;
 /// How everything was, at most so many times: nobody is away for longer before somebody else steers. Where it takes longer all the
 /// same, what was seen last takes the place of the one before.
 const SEEN_MAX: usize = 16;
-/// Looks of whoever steers that are awaited: a pass may take as long as some answers do.
-const MISSED_MAX: u32 = 2;
+/// For how long a look of whoever steers is awaited that answers: as many times as there were between its last two, and so long at
+/// least. It rests longer after passes that take longer.
+const AWAITED_TIMES: u32 = 3;
+const AWAITED_MIN: Duration = Duration::from_secs(3);
 
 /// What one that does not steer remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
-    /// When whoever steers last looked, as it says.
-    looked: Option<(NodeId, u64)>,
-    /// Times that it has said nothing new since.
-    missed: u32,
+    last: Option<LastLook>,
+    /// Whoever steers did not answer since.
+    is_silent: bool,
     /// The oldest first.
     seen: Vec<Snapshot>,
     alarms: Heir,
+}
+
+/// The last look of whoever steers that is known here.
+#[derive(Clone, Copy, Debug)]
+struct LastLook {
+    leader: NodeId,
+    /// When it was, as it says: milliseconds since 1970 (UTC).
+    looked_ms: u64,
+    /// When that was first heard.
+    heard: Instant,
+    /// How long it was between that and the one before.
+    between: Duration,
+}
+
+impl LastLook {
+    fn is_overdue(&self, now: Instant) -> bool {
+        let awaited = (self.between * AWAITED_TIMES).max(AWAITED_MIN);
+        now.duration_since(self.heard) >= awaited
+    }
 }
 
 impl Witness {
     /// Keeps up with whoever steers; or looks itself, where that does not.
     pub(crate) async fn pass(&mut self, controller: &Controller, leader: NodeId) {
         let copied = controller.copy_events(leader).await;
-        if !self.has_to_look(copied, leader) {
+        if !self.has_to_look(copied, leader, Instant::now()) {
             return;
         }
         let (inventory, reports) = match controller.read_all().await {
@@ -53,25 +76,31 @@ impl Witness {
         }
     }
 
-    fn has_to_look(&mut self, copied: Copied, leader: NodeId) -> bool {
-        match copied {
-            Copied::AsOf(looked_ms) if self.looked != Some((leader, looked_ms)) => {
+    fn has_to_look(&mut self, copied: Copied, leader: NodeId, now: Instant) -> bool {
+        let last = self.last.filter(|last| last.leader == leader);
+        match (copied, last) {
+            // What was told before its start is told by one that was started anew, too.
+            (Copied::AsOf(looked_ms), Some(last)) if looked_ms <= last.looked_ms => {
+                self.is_silent || last.is_overdue(now)
+            }
+            (Copied::AsOf(looked_ms), last) => {
+                let between = last.map(|last| now.duration_since(last.heard));
                 *self = Self {
-                    looked: Some((leader, looked_ms)),
+                    last: Some(LastLook {
+                        leader,
+                        looked_ms,
+                        heard: now,
+                        between: between.unwrap_or_default(),
+                    }),
                     ..Self::default()
                 };
                 false
             }
-            // It has been started anew, and steers no more, or stands still.
-            Copied::AsOf(_) => {
-                self.missed += 1;
-                self.missed >= MISSED_MAX
-            }
-            Copied::NoAnswer => {
-                self.missed = MISSED_MAX;
+            (Copied::NoAnswer, _) => {
+                self.is_silent = true;
                 true
             }
-            Copied::ByOthers => {
+            (Copied::ByOthers, _) => {
                 *self = Self::default();
                 false
             }
@@ -99,23 +128,28 @@ mod tests {
     fn it_is_looked_while_whoever_steers_does_not() {
         let (leader, other) = (NodeId(1), NodeId(2));
         let mut witness = Witness::default();
-        let mut looks = |copied, leader| witness.has_to_look(copied, leader);
-        assert!(!looks(Copied::AsOf(1000), leader));
-        assert!(!looks(Copied::AsOf(2000), leader));
+        let start = Instant::now();
+        let mut looks = |copied, leader, seconds| {
+            witness.has_to_look(copied, leader, start + Duration::from_secs(seconds))
+        };
+        assert!(!looks(Copied::AsOf(1000), leader, 1));
+        assert!(!looks(Copied::AsOf(2000), leader, 2));
+        assert!(!looks(Copied::AsOf(2000), leader, 4), "it may take longer");
+        assert!(!looks(Copied::AsOf(3000), leader, 4));
+        assert!(looks(Copied::NoAnswer, leader, 5), "it is lost");
+        let what = "it is back, and steers no more";
+        assert!(looks(Copied::AsOf(3000), leader, 6), "{what}");
         assert!(
-            !looks(Copied::AsOf(2000), leader),
-            "its pass may take longer"
+            looks(Copied::AsOf(2500), leader, 7),
+            "{what}, nor knows all"
         );
-        assert!(!looks(Copied::AsOf(3000), leader));
-        assert!(looks(Copied::NoAnswer, leader), "it is lost");
-        assert!(
-            looks(Copied::AsOf(3000), leader),
-            "it is back, and steers no more"
-        );
-        assert!(!looks(Copied::AsOf(4000), leader), "it steers");
-        assert!(!looks(Copied::AsOf(4000), leader));
-        assert!(looks(Copied::AsOf(4000), leader), "it stands still");
-        assert!(!looks(Copied::AsOf(900), other), "another one steers");
-        assert!(!looks(Copied::ByOthers, other));
+        assert!(!looks(Copied::AsOf(9000), leader, 8), "it steers");
+        // It was four seconds between its looks.
+        assert!(!looks(Copied::AsOf(9000), leader, 19));
+        assert!(looks(Copied::AsOf(9000), leader, 20), "it stands still");
+        assert!(!looks(Copied::AsOf(900), other, 21), "another one steers");
+        assert!(!looks(Copied::AsOf(900), other, 23));
+        assert!(looks(Copied::AsOf(900), other, 24));
+        assert!(!looks(Copied::ByOthers, other, 25));
     }
 }

@@ -23,6 +23,7 @@ use holdfast_control::Inventory;
 use holdfast_model::{NodeId, VolumeId};
 use serde::{Deserialize, Serialize};
 
+use self::primaries::Primaries;
 use self::syncs::SyncState;
 use self::volumes::{Standing, VolumeState};
 use super::node_findings::SILENT;
@@ -43,6 +44,8 @@ pub(crate) struct Snapshot {
     devices: BTreeMap<(NodeId, u16), DeviceStateOf>,
     #[serde(with = "pairs")]
     syncs: BTreeMap<(VolumeId, NodeId), SyncState>,
+    #[serde(default)]
+    primaries: Primaries,
     /// What nobody copies now, though it is to be there.
     #[serde(skip)]
     lacking: BTreeSet<(VolumeId, NodeId)>,
@@ -95,7 +98,7 @@ impl NodeStateOf {
             words.push_str(match self.process_before {
                 Some(ProcessEnd::Stopped) => ", after it was stopped",
                 Some(ProcessEnd::Cut) => {
-                    ", after it was killed or crashed, or its machine went down"
+                    ", after it was killed, crashed or failed, or its machine went down"
                 }
                 Some(ProcessEnd::Other) | None => "",
             });
@@ -189,6 +192,7 @@ impl Snapshot {
             volumes,
             devices,
             syncs,
+            primaries: Primaries::of(inventory, reports),
             lacking,
             holders,
             settings: Settings {
@@ -222,11 +226,7 @@ impl Snapshot {
             let known = before.nodes.get(id).and_then(|was| was.incarnation);
             node.incarnation = node.incarnation.or(known);
         }
-        for (id, volume) in &mut self.volumes {
-            if let Some(was) = before.volumes.get(id) {
-                volume.primaries.follow(&was.primaries);
-            }
-        }
+        self.primaries.follow(&before.primaries);
         let nodes = &self.nodes;
         let is_silent = |node: &NodeId| nodes.get(node).is_some_and(|node| !node.is_up);
         let unseen = before.devices.iter().filter(|(key, _)| is_silent(&key.0));
@@ -243,6 +243,10 @@ impl Snapshot {
         self.syncs_ended_since(before, &mut changes);
         volumes::since(&self.volumes, &before.volumes, &mut changes);
         self.syncs_begun_since(before, &mut changes);
+        if let Some(words) = self.primaries.since(&before.primaries) {
+            let (kind, info) = (EventKind::Primaries, EventSeverity::Info);
+            changes.push(change(kind, info, "cluster", words));
+        }
         if self.settings != before.settings {
             let words = "changed: they are in effect";
             changes.push(change(
@@ -274,8 +278,9 @@ impl Snapshot {
         changes
     }
 
-    /// How the cluster is: it stands still for a moment where all of its volumes do that are not served.
+    /// How the cluster is: it stands still for a moment where that is all that is wrong with its volumes.
     fn standing(&self) -> Standing {
+        let is_all = !self.volumes.values().any(|volume| volume.writes_wait);
         let volumes = self.volumes.values().map(VolumeState::standing);
         let mut unserved = volumes
             .filter(|it| it.health == Health::Unavailable)
@@ -283,7 +288,7 @@ impl Snapshot {
         let is_any = unserved.peek().is_some();
         Standing {
             health: self.health,
-            is_taken_over: is_any && unserved.all(|it| it.is_taken_over),
+            is_taken_over: is_all && is_any && unserved.all(|it| it.is_taken_over),
         }
     }
 
@@ -371,7 +376,6 @@ pub(crate) fn in_words(text: &str) -> String {
 mod tests {
     use holdfast_api::documents::VolumeAccess;
 
-    use super::primaries::Primaries;
     use super::*;
 
     fn with(alert: &str, health: Health) -> Snapshot {
@@ -387,6 +391,7 @@ mod tests {
             nodes: BTreeMap::new(),
             devices: BTreeMap::new(),
             syncs: BTreeMap::new(),
+            primaries: Primaries::default(),
             lacking: BTreeSet::new(),
             holders: BTreeSet::new(),
             settings: Settings {
@@ -494,7 +499,7 @@ mod tests {
             },
             moved,
             taken_over_ms: None,
-            primaries: Primaries::default(),
+            writes_wait: false,
         };
         let sync = SyncState {
             volume: "db".to_owned(),
@@ -595,7 +600,11 @@ mod tests {
         let told = begun.follow(&syncing(0, false, true));
         let words = "712 MiB may differ there, as long as it is not compared: who leads";
         assert!(told[0].detail.contains(words), "{told:?}");
-        let mut known = guessed(20 << 20, false);
+        // Its slices take their turns: 4 MiB are copied before it is known of the last.
+        let mut known = guessed(16 << 20, false);
+        for sync in known.syncs.values_mut() {
+            sync.moved = 4 << 20;
+        }
         assert_eq!(known.follow(&begun), []);
         // What is left later is less, and not what differed.
         let mut later = guessed(5 << 20, false);
@@ -640,7 +649,7 @@ mod tests {
             ),
             (
                 ProcessEnd::Cut,
-                "up: started anew, after it was killed or crashed, or its machine went down",
+                "up: started anew, after it was killed, crashed or failed, or its machine went down",
             ),
         ] {
             let mut second = second.clone();
@@ -680,6 +689,33 @@ mod tests {
         // All of it between two looks.
         let mut both = seen(true, Health::Degraded, syncing(0, true, false));
         assert_eq!(kinds(both.follow(&well)), [volume, began, cluster]);
+    }
+
+    #[test]
+    fn that_another_node_takes_over_is_no_word_for_what_else_is_wrong() {
+        let well = syncing(0, false, true);
+        let told = |writes_wait| {
+            let mut now = Snapshot {
+                health: Health::Unavailable,
+                ..well.clone()
+            };
+            for volume in now.volumes.values_mut() {
+                volume.health = Health::Unavailable;
+                volume.taken_over_ms = Some(1000);
+            }
+            let other = VolumeState {
+                health: Health::Degraded,
+                taken_over_ms: None,
+                writes_wait,
+                ..now.volumes[&VolumeId(7)].clone()
+            };
+            now.volumes.insert(VolumeId(8), other);
+            let told = now.follow(&well).into_iter();
+            let of_cluster = told.filter(|it| it.kind == EventKind::ClusterHealth);
+            of_cluster.map(|it| it.severity).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), [EventSeverity::Warning]);
+        assert_eq!(told(true), [EventSeverity::Error]);
     }
 
     /// Another node goes on with it, perhaps of another version.

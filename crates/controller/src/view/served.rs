@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::documents::{LocalMetadata, LocalSlice};
+use holdfast_api::documents::{LocalMetadata, LocalSlice, ReplicaCondition};
 use holdfast_control::Inventory;
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{Epoch, NodeId, SliceId};
@@ -52,12 +52,23 @@ fn is_just_made(reports: &Reports, record: &SliceRecord) -> bool {
     }
 }
 
-/// Whether as many good copies take part as a slice needs to be served: where nobody serves it, one of them takes it over.
-pub(super) fn may_be_served(reports: &Reports, record: &SliceRecord) -> bool {
+/// Whether as many good copies take part as a slice needs to be served, and not only that of who led it: where nobody serves it,
+/// another one takes it over.
+pub(super) fn may_be_taken_over(reports: &Reports, record: &SliceRecord) -> bool {
     let good = record
         .in_sync()
         .filter(|node| reports.takes_part(*node) && !has_lost(reports, record, *node));
-    good.count() >= usize::from(record.copies_min).max(1)
+    let good: Vec<NodeId> = good.collect();
+    let is_enough = good.len() >= usize::from(record.copies_min).max(1);
+    is_enough && good.iter().any(|node| *node != record.primary)
+}
+
+/// Whether a slice is served, and writes to it wait: too few copies take part.
+pub(super) fn writes_wait(reports: &Reports, record: &SliceRecord) -> bool {
+    server(reports, record).is_some_and(|(_, server)| {
+        let condition = server.condition.as_ref();
+        condition.is_some_and(|it| it.what == ReplicaCondition::Stuck)
+    })
 }
 
 /// Slices that are empty, as who serves them says: a copy that serves nobody may have lost its devices.
@@ -97,7 +108,7 @@ fn is_handed_over(reports: &Reports, record: &SliceRecord) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Health, LocalCondition, LocalReport, ReplicaCondition};
+    use holdfast_api::documents::{Health, LocalCondition, LocalReport};
     use holdfast_model::metadata::Revision;
     use holdfast_model::record::Membership;
     use holdfast_model::{Policy, Sequence};

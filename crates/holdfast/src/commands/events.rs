@@ -13,7 +13,7 @@ use crate::cli::{Global, age};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-/// What was looked at longer ago is told: a pass takes a second, and longer in a large cluster.
+/// What was looked at longer ago is told.
 const LATE: Duration = Duration::from_secs(4);
 
 #[derive(clap::Args, Debug)]
@@ -106,8 +106,8 @@ fn unwatched(list: &EventList, late_ms: u64) -> Option<String> {
     let is_late = (1..late_ms).contains(&list.looked_ms);
     is_late.then(|| {
         format!(
-            "note: what changed after {} is put down as soon as a node steers again, within seconds as a rule; `holdfast status` \
-             says how it is now",
+            "note: what changed after {} is not put down yet, which takes some seconds where the node that did it is lost; \
+             `holdfast status` says how it is now",
             utc(list.looked_ms)
         )
     })

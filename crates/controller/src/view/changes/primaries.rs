@@ -1,13 +1,13 @@
-//! Which nodes lead a volume's slices, and which have.
+//! Which nodes lead slices, and which have.
 //!
 //! Invariants:
-//! - of however many slices that are handed over one change is told for a volume, once none of them is any more;
-//! - of slices that nobody serves nothing is told here: the volume's health says that.
+//! - of however many slices of however many volumes that are handed over one change is told, once none of them is any more;
+//! - of slices that nobody serves nothing is told here: a volume's health says that.
 
 use std::collections::BTreeMap;
 
 use holdfast_control::Inventory;
-use holdfast_model::record::VolumeRecord;
+use holdfast_model::NodeId;
 use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::view::served::server;
 /// How many slices each node leads, by its name.
 type Led = BTreeMap<String, u32>;
 
-/// Who leads what of a volume.
+/// Who leads what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Primaries {
     /// As it is now, of what is served.
@@ -30,19 +30,27 @@ pub(super) struct Primaries {
 }
 
 impl Primaries {
-    pub(super) fn of(inventory: &Inventory, reports: &Reports, volume: &VolumeRecord) -> Self {
-        let mut primaries = Self::default();
-        for slice in inventory.slices_of(volume) {
-            primaries.is_moving |= inventory.wishes.contains_key(&slice.slice);
+    pub(super) fn of(inventory: &Inventory, reports: &Reports) -> Self {
+        let mut led: BTreeMap<NodeId, u32> = BTreeMap::new();
+        let mut is_moving = !inventory.wishes.is_empty();
+        let volumes = inventory.volumes.values();
+        for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
             match server(reports, slice) {
                 Some((node, _)) => {
-                    let led = primaries.led.entry(name(inventory, node)).or_default();
+                    let led = led.entry(node).or_default();
                     *led = led.saturating_add(1);
                 }
-                None => primaries.is_moving = true,
+                None => is_moving = true,
             }
         }
-        primaries
+        Self {
+            led: led
+                .into_iter()
+                .map(|(node, slices)| (name(inventory, node), slices))
+                .collect(),
+            is_moving,
+            rested: None,
+        }
     }
 
     /// Whether it is as it was at the look before, and rests.
@@ -50,12 +58,18 @@ impl Primaries {
         !self.is_moving && self.led == before.led
     }
 
-    /// What has changed since it last rested, if it rests again. A volume that is larger has more slices to be led.
+    /// What has changed since it last rested, if it rests again. Where volumes are made, grow or go, there are other slices to be led.
     pub(super) fn since(&self, before: &Self) -> Option<String> {
         let was = before.rested.as_ref().filter(|_| self.rests(before))?;
         let count = |led: &Led| led.values().map(|slices| u64::from(*slices)).sum::<u64>();
         let is_other = *was != self.led && count(was) == count(&self.led);
-        is_other.then(|| format!("led by {} now, after {}", words(&self.led), words(was)))
+        is_other.then(|| {
+            format!(
+                "slices are led by {} now, after {}",
+                words(&self.led),
+                words(was)
+            )
+        })
     }
 
     /// Goes on from the look before.
@@ -113,18 +127,18 @@ mod tests {
         assert_eq!(look(unserved), None, "nobody serves the third");
         assert_eq!(look(led(&[("n2", 3)])), None, "it may go on");
         let told = look(led(&[("n2", 3)]));
-        assert_eq!(told.as_deref(), Some("led by n2 now, after n1"));
+        assert_eq!(told.as_deref(), Some("slices are led by n2 now, after n1"));
         assert_eq!(look(led(&[("n2", 3)])), None);
         assert_eq!(look(led(&[("n1", 1), ("n2", 2)])), None);
         assert_eq!(look(led(&[("n1", 2), ("n2", 1)])), None);
         let told = look(led(&[("n1", 2), ("n2", 1)]));
-        let words = "led by n1 (2 slices), n2 (1 slice) now, after n2";
+        let words = "slices are led by n1 (2 slices), n2 (1 slice) now, after n2";
         assert_eq!(told.as_deref(), Some(words));
         // It was there and back between two looks.
         assert_eq!(look(led(&[("n1", 3)])), None);
         assert_eq!(look(led(&[("n1", 2), ("n2", 1)])), None);
         assert_eq!(look(led(&[("n1", 2), ("n2", 1)])), None);
-        // The volume is grown.
+        // A volume is grown.
         for _ in 0..3 {
             assert_eq!(look(led(&[("n1", 2), ("n2", 2)])), None);
         }

@@ -45,6 +45,9 @@ impl SyncState {
     /// Goes on with what is known of it from before. What is known only now was so then, too.
     pub(super) fn follow(&mut self, known: &Self) {
         if known.is_guessed && !self.is_guessed && self.is_told() {
+            // What is left now, and what was copied until it was known.
+            let copied = self.moved.saturating_sub(known.moved);
+            self.bytes = self.bytes.saturating_add(copied).min(known.bytes);
             self.since_ms = known.since_ms;
             self.moved = known.moved;
         } else {

@@ -11,10 +11,9 @@ use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, VolumeId};
 use serde::{Deserialize, Serialize};
 
-use super::primaries::Primaries;
 use super::{Change, change};
 use crate::reports::Reports;
-use crate::view::served::{is_served, may_be_served};
+use crate::view::served::{is_served, may_be_taken_over, writes_wait};
 
 /// Taking a slice over takes less, however busy its nodes are: what takes longer is no standstill of a moment.
 const TAKE_OVER_MS_MAX: u64 = 5000;
@@ -28,12 +27,13 @@ pub(super) struct VolumeState {
     /// Bytes that were copied to bring its replicas up to date, ever.
     #[serde(default)]
     pub(super) moved: u64,
-    #[serde(default)]
-    pub(super) primaries: Primaries,
     /// Since when nobody serves some of it while there are enough good copies for another node to take over: milliseconds since 1970
     /// (UTC). Nothing where that is not so, or has been for too long.
     #[serde(default)]
     pub(super) taken_over_ms: Option<u64>,
+    /// Whether writes to some of it wait for copies that are gone.
+    #[serde(skip)]
+    pub(super) writes_wait: bool,
 }
 
 impl VolumeState {
@@ -46,15 +46,17 @@ impl VolumeState {
         let slices = inventory.slices_of(record);
         let mut unserved = slices.filter(|slice| !is_served(reports, slice)).peekable();
         let is_any = unserved.peek().is_some();
-        let is_taken_over = is_any && unserved.all(|slice| may_be_served(reports, slice));
+        let is_taken_over = is_any && unserved.all(|slice| may_be_taken_over(reports, slice));
         Self {
             name: record.name.clone(),
             health: crate::view::volume_health(inventory, reports, record),
             bytes: record.bytes,
             access: crate::access::of(inventory, record),
             moved: crate::view::bytes_moved(inventory, reports, record),
-            primaries: Primaries::of(inventory, reports, record),
             taken_over_ms: is_taken_over.then_some(at_ms),
+            writes_wait: inventory
+                .slices_of(record)
+                .any(|slice| writes_wait(reports, slice)),
         }
     }
 
@@ -91,7 +93,8 @@ impl Standing {
         let is_stuck = before.is_taken_over && !self.is_taken_over;
         let (severity, words) = match self.health {
             Health::Unavailable if self.health == before.health => {
-                let words = "unavailable: another node was to take over, and does not";
+                let words =
+                    "unavailable, and not only for the moment in which another node takes over";
                 return is_stuck.then(|| (EventSeverity::Error, words.to_owned()));
             }
             health if health == before.health => return None,
@@ -133,9 +136,6 @@ pub(super) fn since(
                 (false, count) => format!("is for {count} initiators, and nobody else"),
             };
             changes.push(change(EventKind::VolumeAccess, info, subject(), words));
-        }
-        if let Some(words) = volume.primaries.since(&was.primaries) {
-            changes.push(change(EventKind::VolumePrimary, info, subject(), words));
         }
         if let Some((severity, words)) = volume.standing().after(was.standing()) {
             changes.push(change(EventKind::VolumeHealth, severity, subject(), words));
@@ -182,8 +182,8 @@ mod tests {
                 initiators: Vec::new(),
             },
             moved: 0,
-            primaries: Primaries::default(),
             taken_over_ms: None,
+            writes_wait: false,
         }
     }
 
@@ -204,8 +204,8 @@ mod tests {
         let (still, changes) = seen(&still, 1000 + TAKE_OVER_MS_MAX - 1, true);
         assert_eq!(words(&changes), []);
         let (stuck, changes) = seen(&still, 1000 + TAKE_OVER_MS_MAX, true);
-        let does_not = "unavailable: another node was to take over, and does not";
-        assert_eq!(words(&changes), [(EventSeverity::Error, does_not)]);
+        let lasts = "unavailable, and not only for the moment in which another node takes over";
+        assert_eq!(words(&changes), [(EventSeverity::Error, lasts)]);
         let (stuck, changes) = seen(&stuck, 2000 + TAKE_OVER_MS_MAX, true);
         assert_eq!(words(&changes), []);
         let changes = told(&stuck, &served(Health::Degraded));
@@ -214,7 +214,7 @@ mod tests {
         // Its last good copies are lost meanwhile.
         let (still, _) = seen(&served(Health::Healthy), 1000, true);
         let (_, changes) = seen(&still, 2000, false);
-        assert_eq!(words(&changes), [(EventSeverity::Error, does_not)]);
+        assert_eq!(words(&changes), [(EventSeverity::Error, lasts)]);
         let (_, changes) = seen(&served(Health::Degraded), 1000, false);
         let lost = "unavailable, after degraded";
         assert_eq!(words(&changes), [(EventSeverity::Error, lost)]);
