@@ -34,6 +34,9 @@ use crate::asking::client_of;
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// As long as a start has made no more reports, one a second or so, it is taken for one that is on its way.
+const OPENING_REPORTS: u64 = 15;
+
 /// The reports of the nodes that are up, their slices in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
@@ -94,6 +97,8 @@ pub(crate) enum Absence {
     Down,
     /// It waits for this device before it opens its devices, for this reason.
     Awaits(String, AwaitedCause),
+    /// It has just started, and opens its devices.
+    Opening,
     /// Its devices are not open, or have failed.
     Shut,
     /// Its devices are open, and it has not registered since it started.
@@ -399,6 +404,7 @@ impl Reports {
             // It opens nothing, and does not register, before it does.
             _ if report.disbelieves() => Some(Absence::Disbelieves(report.astray.clone())),
             _ if report.summary.open => Some(Absence::Unregistered),
+            _ if (1..=OPENING_REPORTS).contains(&report.number.1) => Some(Absence::Opening),
             _ => Some(Absence::Shut),
         }
     }
@@ -690,6 +696,11 @@ mod tests {
         let unregistered = (Some(Absence::Unregistered), Some(true));
         assert_eq!(absence(open(), false), unregistered);
         assert_eq!(absence(shut(), true), (Some(Absence::Shut), Some(false)));
+        let after = |number| LocalReport { number, ..shut() };
+        let opens = (Some(Absence::Opening), Some(false));
+        assert_eq!(absence(after(OPENING_REPORTS), true), opens);
+        let failed = absence(after(OPENING_REPORTS + 1), true);
+        assert_eq!(failed, (Some(Absence::Shut), Some(false)));
         assert_eq!(absence(awaits, false), (Some(device), Some(false)));
         assert_eq!(Reports::default().absence(NodeId(1)), Some(Absence::Down));
     }

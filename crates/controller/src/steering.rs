@@ -283,6 +283,7 @@ async fn pass(
         Ok(seen) => seen,
         Err(problem) => {
             tracing::debug!(%problem, "look at the cluster");
+            memory.chronicle.sees_nothing();
             return Ok(Duration::ZERO);
         }
     };

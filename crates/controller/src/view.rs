@@ -49,7 +49,7 @@ use served::{is_served, server};
 use work::{Missing, MissingState};
 
 pub(crate) use alarms::{Progress, alarm_observations, in_maintenance, timestamp};
-pub(crate) use changes::{Change, Snapshot, in_words};
+pub(crate) use changes::{Change, Snapshot, in_words, span};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use served::empty;
 pub(crate) use tasks::tasks;

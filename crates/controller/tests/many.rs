@@ -209,6 +209,12 @@ impl Crowd {
             client.stalls(None, query).await.unwrap().stalls.len()
         })
         .await;
+        time("sessions", counts.of_targets, || async {
+            let list = client.sessions(1000).await.unwrap();
+            assert!(list.silent.is_empty(), "{:?}", list.silent);
+            list.sessions.len()
+        })
+        .await;
         time("sessions of a volume", counts.of_volume, || async {
             let list = client.volume_sessions("volume-0500").await.unwrap();
             assert!(list.silent.is_empty(), "{:?}", list.silent);
@@ -231,6 +237,7 @@ struct Counts {
     tasks: usize,
     alarms: usize,
     stalls: usize,
+    of_targets: usize,
     of_volume: usize,
     of_host: usize,
 }
@@ -261,6 +268,7 @@ async fn listings_of_as_much_as_there_may_be() {
         tasks: filled::moves(&crowd.store, &crowd.nodes, &crowd.inventory).await,
         alarms: filled::alarms(&crowd.store).await,
         stalls: STALLS_MAX as usize,
+        of_targets: 1000,
         of_volume: NODES.into(),
         of_host: usize::from(filled::BUSY_NODES) * VOLUMES as usize,
     };

@@ -1,9 +1,19 @@
 //! Sessions, paths and reservations, as the client asks for them.
 
 use super::{ApiClient, ClientError, escaped, path_of, volume_path};
-use crate::documents::{LocalSessionQuery, LocalSessions, Reservations, SessionList};
+use crate::documents::{
+    LocalSessionQuery, LocalSessions, Reservations, SessionList, TargetSessionList,
+};
 
 impl ApiClient {
+    /// The first sessions with all targets, so many at most, from 1 to 1000.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn sessions(&self, limit: u32) -> Result<TargetSessionList, ClientError> {
+        self.read(&format!("/sessions?limit={limit}")).await
+    }
+
     /// The sessions that are paths to a volume.
     ///
     /// # Errors

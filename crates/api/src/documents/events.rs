@@ -67,6 +67,35 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// All that this version knows.
+    pub const ALL: [Self; 25] = [
+        Self::Began,
+        Self::Gap,
+        Self::ClusterHealth,
+        Self::VolumeHealth,
+        Self::VolumeCreated,
+        Self::VolumeGrown,
+        Self::VolumeAccess,
+        Self::Primaries,
+        Self::VolumeDeleted,
+        Self::NodeLost,
+        Self::NodeBack,
+        Self::NodeStanding,
+        Self::DeviceLost,
+        Self::DeviceState,
+        Self::SyncBegan,
+        Self::SyncEnded,
+        Self::Settings,
+        Self::AlertRaised,
+        Self::AlertCleared,
+        Self::AlarmRaised,
+        Self::AlarmAcknowledged,
+        Self::AlarmCleared,
+        Self::AlarmTold,
+        Self::AlarmUntold,
+        Self::Steering,
+    ];
+
     /// The word that documents and streams use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -310,6 +339,10 @@ pub struct LocalEvents {
     /// Until when nothing else had changed, as far as the node knows: milliseconds since 1970 (UTC); 0 where nothing was told.
     #[serde(default)]
     pub looked_ms: u64,
+    /// When it was last put down how everything is: milliseconds since 1970 (UTC); 0 where it was not, and from a version that does
+    /// not tell.
+    #[serde(default)]
+    pub written_ms: u64,
 }
 
 /// How everything was when something was told last, for whoever steers next.

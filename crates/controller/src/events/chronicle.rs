@@ -23,10 +23,12 @@ use super::taking_up::Found;
 use crate::Controller;
 use crate::alarms::{AlarmsSeen, Held, alarm_changes};
 use crate::reports::Reports;
-use crate::view::{Change, Snapshot};
+use crate::view::{Change, Snapshot, span};
 
 /// What was last seen longer ago is told with the time between.
 const SOON: Duration = Duration::from_secs(5);
+/// Where nobody has looked for so long before a term, that is told.
+const UNWATCHED: Duration = Duration::from_secs(10);
 /// How often it is put down that everything is as it was: so much is not known after all nodes have lost their power at once.
 pub(super) const STATE_PAUSE: Duration = Duration::from_secs(600);
 /// Letters of what there is to know of an event at most.
@@ -96,6 +98,8 @@ pub(crate) struct Chronicle {
     witnessed: Vec<Snapshot>,
     /// What whoever steered before saw be bad, and did not raise yet.
     held: (Vec<Held>, u64),
+    /// The metadata has not answered since the last pass.
+    saw_nothing: bool,
     /// How everything is is put down by the next pass, whatever changes.
     is_to_be_written: bool,
 }
@@ -109,6 +113,7 @@ impl Default for Chronicle {
             written: Instant::now(),
             witnessed: Vec::new(),
             held: (Vec::new(), 0),
+            saw_nothing: false,
             is_to_be_written: false,
         }
     }
@@ -153,10 +158,16 @@ impl Chronicle {
             return;
         };
         let mut events = self.witnessed(&mut found);
+        let gaps = [
+            lacks(log.lost()),
+            self.unwatched(&found, at_ms, !begun.is_empty()),
+        ];
+        let gaps = gaps.into_iter().flatten();
+        let mut changes: Vec<Change> = gaps.filter(|change| !found.has_told(change)).collect();
         events.extend(begun);
-        let lacks = lacks(log.lost()).filter(|change| !found.has_told(change));
-        let mut changes: Vec<Change> = lacks.into_iter().collect();
         changes.extend(found.changes(&mut now));
+        let told = found.told.as_ref();
+        self.is_to_be_written |= told.is_some_and(|told| now.has_settled(&told.snapshot));
         if let Some(told) = &found.told
             && let (Some(before), Some(then)) = (&told.alarms, &alarms)
         {
@@ -181,6 +192,35 @@ impl Chronicle {
         };
         self.put_down(controller, log, events, &told);
         self.before = Before::Told(Box::new(told));
+    }
+
+    /// The metadata, without which nobody sees anything, does not answer.
+    pub(crate) const fn sees_nothing(&mut self) {
+        self.saw_nothing = true;
+    }
+
+    /// That nobody looked for a while, if that is so.
+    fn unwatched(&mut self, found: &Found, at_ms: u64, has_begun: bool) -> Option<Change> {
+        let saw_nothing = take(&mut self.saw_nothing);
+        let (long, why) = match (saw_nothing, has_begun) {
+            (true, _) => (SOON, "the metadata did not answer"),
+            (false, true) => (
+                UNWATCHED,
+                "no node was up that could, or none reached the metadata",
+            ),
+            (false, false) => return None,
+        };
+        let for_ms = at_ms.saturating_sub(found.looked_ms);
+        let is_so = found.told.is_some() && for_ms > long.as_millis() as u64;
+        is_so.then(|| Change {
+            kind: EventKind::Gap,
+            severity: EventSeverity::Warning,
+            subject: "log of events".to_owned(),
+            detail: format!(
+                "nobody saw what happened for {}: {why}; what is different since is told, and what was so only meanwhile is not",
+                span(for_ms)
+            ),
+        })
     }
 
     /// What changed while nobody put anything down, as far as it was seen here: that is what is compared with from then on.

@@ -114,7 +114,8 @@ async fn copy(log: &EventLog, origin: &impl Origin, leader: NodeId) -> Option<u6
         return None;
     }
     let (mark, _) = log.marked();
-    if first.mark == mark {
+    // How everything is may be put down anew where nothing is told of it.
+    if first.mark == mark && first.written_ms <= log.written_ms() {
         log.note_look_of_other(first.looked_ms, STATE_PAUSE);
         return Some(first.looked_ms);
     }
@@ -363,6 +364,23 @@ mod tests {
                 begun.elapsed()
             );
         }
+    }
+
+    #[tokio::test]
+    async fn how_everything_is_is_copied_also_where_nothing_was_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let leader = Leader::new(folder.path());
+        leader.tell([1]);
+        let log = EventLog::open(&folder.path().join("copy.log")).unwrap();
+        look(&log, &leader).await.unwrap();
+        let settled = serde_json::json!({ "has_settled": true });
+        leader.log.note_state(&LocalEventState {
+            looked_ms: 1_000_500,
+            state: Some(settled.clone()),
+            ..leader.log.state().unwrap()
+        });
+        look(&log, &leader).await.unwrap();
+        assert_eq!(log.state().unwrap().state, Some(settled));
     }
 
     #[tokio::test]

@@ -142,6 +142,11 @@ impl EventLog {
         (last.mark.clone(), last.looked_ms)
     }
 
+    /// As of when it was last put down how everything is: milliseconds since 1970 (UTC).
+    pub(super) fn written_ms(&self) -> u64 {
+        self.last().written_ms
+    }
+
     /// Puts down what was not yet, the oldest first. Waits for nothing.
     pub(super) fn note(&self, events: Vec<Event>) {
         let mut memory = self.memory();
@@ -250,6 +255,7 @@ impl EventLog {
         node: u16,
         query: &EventQuery,
     ) -> Result<LocalEvents, Problem> {
+        let written_ms = self.written_ms();
         let (mark, looked_ms) = self.marked();
         let in_memory = self.memory().answer(query);
         let events = match in_memory {
@@ -261,6 +267,7 @@ impl EventLog {
             events,
             mark,
             looked_ms,
+            written_ms,
         })
     }
 

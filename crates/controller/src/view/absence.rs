@@ -19,6 +19,7 @@ pub(super) fn words(absence: &Absence) -> String {
             };
             format!("waits for its device {device}, which {which}")
         }
+        Absence::Opening => "has just started, and opens its devices".to_owned(),
         Absence::Shut => "has not opened its devices, or they have failed".to_owned(),
         Absence::Unregistered => "has not registered since it started".to_owned(),
         Absence::Estranged(by) => {
@@ -37,7 +38,7 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
             format!("{device} of {node} to be as long as it was")
         }
         Absence::Awaits(device, _) => format!("{device} of {node} to be there"),
-        Absence::Shut => format!("{node} to open its devices"),
+        Absence::Opening | Absence::Shut => format!("{node} to open its devices"),
         Absence::Unregistered => format!("{node} to register"),
         Absence::Disbelieves(_) => format!("{node} to follow the metadata again"),
         Absence::Estranged(by) => format!("{node} and {by} to follow the same metadata"),
@@ -56,6 +57,10 @@ pub(super) fn helps(absence: &Absence, node: &str, last: &[String]) -> Vec<Remed
         Absence::Disbelieves(why) => {
             return metadata_remedies(LocalMetadata::Behind, why.as_ref(), node);
         }
+        Absence::Opening => remedy(
+            "wait: it takes moments, or longer where there is much in its journals to read"
+                .to_owned(),
+        ),
         Absence::Shut => remedy(format!(
             "look into the log of {node} for what is wrong with its devices"
         )),

@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use self::primaries::Primaries;
 use self::syncs::SyncState;
-use self::volumes::{Standing, VolumeState};
+pub(crate) use self::syncs::span;
+use self::volumes::{VolumeState, health_since};
 use super::node_findings::SILENT;
-use crate::reports::Reports;
+use crate::reports::{Absence, Reports};
 use crate::steering::unix_ms;
 
 /// What is compared. It is kept for whoever compares next, also by another version: what that does not know it leaves out.
@@ -177,8 +178,13 @@ impl Snapshot {
             let state = NodeStateOf {
                 is_up: reports.absence(*id).is_none(),
                 standing: super::standing(inventory, *id),
-                // For how long is another thing each second, and not known to whoever has just begun to look.
-                words: of_node.next().map(|_| format!("down: {SILENT}")),
+                words: of_node.next().map(|_| match reports.absence(*id) {
+                    Some(Absence::Opening) => {
+                        "down: it has just started, and opens its devices".to_owned()
+                    }
+                    // For how long is another thing each second, and not known to whoever has just begun to look.
+                    _ => format!("down: {SILENT}"),
+                }),
                 incarnation: reports.incarnation(*id),
                 process_before: reports.process_before(*id),
                 name: node.name.clone(),
@@ -236,6 +242,11 @@ impl Snapshot {
         changes
     }
 
+    /// Whether what is compared with next is otherwise, though nothing is told of it: whoever looks next has to know.
+    pub(crate) fn has_settled(&self, before: &Self) -> bool {
+        self.primaries.has_settled(&before.primaries)
+    }
+
     fn since(&self, before: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         self.nodes_since(before, &mut changes);
@@ -272,23 +283,23 @@ impl Snapshot {
                 changes.push(change(kind, severity, &*alert.subject, &*alert.detail));
             }
         }
-        if let Some((severity, words)) = self.standing().after(before.standing()) {
+        if let Some((severity, words)) = health_since(self.told_health(), before.told_health()) {
             changes.push(change(EventKind::ClusterHealth, severity, "cluster", words));
         }
         changes
     }
 
-    /// How the cluster is: it stands still for a moment where that is all that is wrong with its volumes.
-    fn standing(&self) -> Standing {
-        let is_all = !self.volumes.values().any(|volume| volume.writes_wait);
-        let volumes = self.volumes.values().map(VolumeState::standing);
-        let mut unserved = volumes
+    /// How the cluster is, as is told: what is a stall of volumes is none of it.
+    fn told_health(&self) -> Health {
+        let volumes = || self.volumes.values();
+        let is_all = !volumes().any(|volume| volume.writes_wait);
+        let mut unserved = volumes()
             .filter(|it| it.health == Health::Unavailable)
             .peekable();
         let is_any = unserved.peek().is_some();
-        Standing {
-            health: self.health,
-            is_taken_over: is_all && is_any && unserved.all(|it| it.is_taken_over),
+        match is_all && is_any && unserved.all(|it| it.told_health() == Health::Degraded) {
+            true => Health::Degraded,
+            false => self.health,
         }
     }
 
@@ -692,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn that_another_node_takes_over_is_no_word_for_what_else_is_wrong() {
+    fn that_another_node_takes_over_hides_nothing_else() {
         let well = syncing(0, false, true);
         let told = |writes_wait| {
             let mut now = Snapshot {

@@ -167,6 +167,7 @@ fn replace(name: &str) -> Remedy {
 /// A node that answers, and on which nothing is relied; `last` are volumes of which it has the last good copy of something.
 fn absent(absence: &Absence, name: &str, last: &[String]) -> Finding {
     let kind = match absence {
+        Absence::Opening => FindingKind::NodeDown,
         Absence::Unregistered => FindingKind::NotRegisteredYet,
         Absence::Estranged(_) => FindingKind::MetadataLost,
         _ => FindingKind::DevicesFailed,

@@ -41,8 +41,13 @@ pub(crate) async fn deletion(
 }
 
 fn question(name: &VolumeName, volume: Option<&Volume>) -> String {
-    let size = volume.map_or_else(|| "its size is not known".to_owned(), |it| bytes(it.bytes));
-    format!("delete volume {name} ({size})? type its name to confirm: ")
+    let what = match volume {
+        Some(volume) => format!("delete volume {name} ({})?", bytes(volume.bytes)),
+        None => format!(
+            "there is no volume {name}, or it is damaged: delete what may be left of one that was called so?"
+        ),
+    };
+    format!("{what} type its name to confirm: ")
 }
 
 /// Asks, and takes nothing but the name for a yes.
@@ -101,7 +106,7 @@ mod tests {
     fn it_is_asked_by_name_and_size() {
         let asks = question(&name(), None);
         assert!(
-            asks.contains("volume data (its size is not known)? "),
+            asks.starts_with("there is no volume data, or it is damaged: delete what"),
             "{asks}"
         );
         let said = unattended(&name()).to_string();

@@ -57,7 +57,10 @@ const fn scale(severity: EventSeverity) -> &'static str {
 fn kind(text: &str) -> Result<EventKind, String> {
     let read = serde_json::from_value(text.into());
     match read {
-        Ok(EventKind::Other) | Err(_) => Err("this is no kind of event that there is".to_owned()),
+        Ok(EventKind::Other) | Err(_) => {
+            let kinds = EventKind::ALL.map(EventKind::as_str).join(", ");
+            Err(format!("there is no such kind of event; there are {kinds}"))
+        }
         Ok(kind) => Ok(kind),
     }
 }
@@ -201,6 +204,16 @@ mod tests {
         };
         let line = "2023-11-14 22:13:20.123  critical  node-lost       node n1: down\n";
         assert_eq!(text(&critical), line);
+    }
+
+    #[test]
+    fn who_asks_for_a_kind_that_is_none_is_told_which_there_are() {
+        for known in EventKind::ALL {
+            assert_eq!(kind(known.as_str()), Ok(known));
+        }
+        let refused = kind("node-gone").unwrap_err();
+        assert!(refused.ends_with("alarm-untold, steering"), "{refused}");
+        assert!(kind("other").is_err());
     }
 
     #[test]

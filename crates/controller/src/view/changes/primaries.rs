@@ -72,6 +72,11 @@ impl Primaries {
         })
     }
 
+    /// Whether it rests otherwise than it did.
+    pub(super) fn has_settled(&self, before: &Self) -> bool {
+        self.rested != before.rested
+    }
+
     /// Goes on from the look before.
     pub(super) fn follow(&mut self, before: &Self) {
         self.rested = match self.rests(before) {

@@ -171,7 +171,7 @@ const fn why(sent: u64, differed: u64) -> &'static str {
 }
 
 /// How long something took, as people say it.
-fn span(milliseconds: u64) -> String {
+pub(crate) fn span(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0) => "less than 1 s".to_owned(),
