@@ -704,6 +704,8 @@ fn a_peer_that_sends_without_a_pause_leaves_others_their_turn() {
                 let frame = encode(&data_message(number, LENGTH)).concat();
                 data.write_all(&frame).await.unwrap();
             }
+            // What was sealed, and the kernel had no room for, waits for this.
+            data.flush().await.unwrap();
             std::future::pending::<()>().await;
         });
         let (mut heard, mut most) = (0, 0);
