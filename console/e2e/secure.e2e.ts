@@ -311,7 +311,7 @@ test('an alarm is raised for a lost node, taken note of, and over when it is bac
     await shoot(page, `alarms-${scheme}`, true);
   }
   await page.emulateMedia({ colorScheme: 'light' });
-  await page.getByRole('list').getByText('A node is lost: it has not answered').first().waitFor();
+  await page.getByRole('list').getByText('A node is lost: it does not answer').first().waitFor();
   cluster.start('n2');
   const over = page.getByRole('region', { name: 'Alarms that are over' });
   await over.getByRole('row', { name: /node n2/ }).waitFor({ timeout: 60_000 });

@@ -157,14 +157,11 @@ impl Chronicle {
         let Some((mut found, begun)) = before.await else {
             return;
         };
-        let mut events = self.witnessed(&mut found);
-        let gaps = [
-            lacks(log.lost()),
-            self.unwatched(&found, at_ms, !begun.is_empty()),
-        ];
-        let gaps = gaps.into_iter().flatten();
-        let mut changes: Vec<Change> = gaps.filter(|change| !found.has_told(change)).collect();
+        let mut events = Vec::from_iter(self.unwatched(&found, at_ms, !begun.is_empty()));
+        events.extend(self.witnessed(&mut found));
         events.extend(begun);
+        let lacks = lacks(log.lost()).filter(|change| !found.has_told(change));
+        let mut changes = Vec::from_iter(lacks);
         changes.extend(found.changes(&mut now));
         let told = found.told.as_ref();
         self.is_to_be_written |= told.is_some_and(|told| now.has_settled(&told.snapshot));
@@ -199,8 +196,10 @@ impl Chronicle {
         self.saw_nothing = true;
     }
 
-    /// That nobody looked for a while, if that is so.
-    fn unwatched(&mut self, found: &Found, at_ms: u64, has_begun: bool) -> Option<Change> {
+    /// That nobody looked for a while before somebody did again, if that is so: whoever steers now, or before that a witness.
+    fn unwatched(&mut self, found: &Found, at_ms: u64, has_begun: bool) -> Option<Event> {
+        let seen = self.witnessed.iter().map(Snapshot::at_ms);
+        let at_ms = seen.chain([at_ms]).find(|at| *at > found.looked_ms)?;
         let saw_nothing = take(&mut self.saw_nothing);
         let (long, why) = match (saw_nothing, has_begun) {
             (true, _) => (SOON, "the metadata did not answer"),
@@ -211,8 +210,10 @@ impl Chronicle {
             (false, false) => return None,
         };
         let for_ms = at_ms.saturating_sub(found.looked_ms);
-        let is_so = found.told.is_some() && for_ms > long.as_millis() as u64;
-        is_so.then(|| Change {
+        if found.told.is_none() || for_ms <= long.as_millis() as u64 {
+            return None;
+        }
+        let change = Change {
             kind: EventKind::Gap,
             severity: EventSeverity::Warning,
             subject: "log of events".to_owned(),
@@ -220,7 +221,9 @@ impl Chronicle {
                 "nobody saw what happened for {}: {why}; what is different since is told, and what was so only meanwhile is not",
                 span(for_ms)
             ),
-        })
+        };
+        let is_news = !found.has_told(&change);
+        is_news.then(|| self.event(at_ms, None, change))
     }
 
     /// What changed while nobody put anything down, as far as it was seen here: that is what is compared with from then on.
