@@ -103,9 +103,14 @@ impl PathSession {
             tsih,
             ..
         } = self;
-        // What is before all letters keeps a name before those that begin with it.
-        format!("{initiator}\0{volume}\0{portal}\0{isid}\0{tsih:05}")
+        place([initiator, volume, portal, isid], *tsih)
     }
+}
+
+/// A place by these names in this order, and then by the target's part of the identifier.
+fn place(names: [&str; 4], tsih: u16) -> String {
+    // What is before all letters keeps a name before those that begin with it.
+    format!("{}\0{tsih:05}", names.join("\0"))
 }
 
 /// Sessions at all portals.
@@ -157,7 +162,7 @@ impl TargetSession {
             tsih,
             ..
         } = self;
-        format!("{initiator}\0{target}\0{portal}\0{isid}\0{tsih:05}")
+        place([initiator, target, portal, isid], *tsih)
     }
 }
 

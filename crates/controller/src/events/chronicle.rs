@@ -172,11 +172,7 @@ impl Chronicle {
             changes.extend(changed.filter(|change| !found.has_told(change)));
         }
         let not_before_ms = found.not_before_ms(at_ms);
-        events.extend(
-            changes
-                .into_iter()
-                .map(|change| self.event(at_ms, not_before_ms, change)),
-        );
+        events.extend(self.events(at_ms, not_before_ms, changes));
         let (alarms_before, at_before) = match found.told {
             Some(told) => (told.alarms, told.at),
             None => (None, None),
@@ -237,11 +233,7 @@ impl Chronicle {
             }
             let changes = found.changes(&mut seen);
             let not_before_ms = found.not_before_ms(at_ms);
-            events.extend(
-                changes
-                    .into_iter()
-                    .map(|change| self.event(at_ms, not_before_ms, change)),
-            );
+            events.extend(self.events(at_ms, not_before_ms, changes));
             if let Some(told) = &mut found.told {
                 told.snapshot = seen;
                 told.is_without_states = true;
@@ -324,6 +316,16 @@ impl Chronicle {
             state: Some(state),
         });
         self.written = Instant::now();
+    }
+
+    fn events(
+        &mut self,
+        at_ms: u64,
+        not_before_ms: Option<u64>,
+        changes: Vec<Change>,
+    ) -> impl Iterator<Item = Event> {
+        let changes = changes.into_iter();
+        changes.map(move |change| self.event(at_ms, not_before_ms, change))
     }
 
     fn event(&mut self, at_ms: u64, not_before_ms: Option<u64>, change: Change) -> Event {
