@@ -23,6 +23,7 @@ export const EVENT_KINDS: Record<Kind, KindWords> = {
   primaries: { word: 'Slices led by other nodes' },
   'volume-deleted': { word: 'Volume deleted' },
   'node-lost': { word: 'Node lost' },
+  'node-stopped': { word: 'Node stopped' },
   'node-back': { word: 'Node back', isOver: true },
   'node-standing': { word: 'Part of a node' },
   'device-lost': { word: 'Device lost' },

@@ -51,6 +51,8 @@ pub(crate) struct Reports {
     asked: Option<NodeId>,
     /// The volumes, and at which revision of the metadata their records were last changed, as it was read before the nodes were asked.
     volumes: BTreeMap<VolumeId, Revision>,
+    /// The nodes that do not answer, and have said before that they end because they were told to.
+    stopped: BTreeSet<NodeId>,
     /// The nodes that are not heard, for they follow another copy of the metadata, and by whom.
     estranged: BTreeMap<NodeId, String>,
 }
@@ -95,6 +97,8 @@ struct Report {
 pub(crate) enum Absence {
     /// It does not answer.
     Down,
+    /// Nor does this one, which was stopped.
+    Stopped,
     /// It waits for this device before it opens its devices, for this reason.
     Awaits(String, AwaitedCause),
     /// It has just started, and opens its devices.
@@ -107,6 +111,13 @@ pub(crate) enum Absence {
     Disbelieves(Option<Astray>),
     /// It follows another copy of the metadata than the node of this name.
     Estranged(String),
+}
+
+impl Absence {
+    /// Whether it does not answer, for whichever reason.
+    pub(crate) const fn is_silence(&self) -> bool {
+        matches!(self, Self::Down | Self::Stopped)
+    }
 }
 
 impl Report {
@@ -247,6 +258,11 @@ impl Reports {
             rejected: rejected.map(Box::new),
             ..self
         }
+    }
+
+    /// With which of the nodes that do not answer have said that they stop.
+    pub(crate) fn but_stopped(self, stopped: BTreeSet<NodeId>) -> Self {
+        Self { stopped, ..self }
     }
 
     /// With which volumes there were when the nodes were asked.
@@ -394,7 +410,12 @@ impl Reports {
     /// Why nothing that a node holds is relied on; nothing if it is.
     pub(crate) fn absence(&self, node: NodeId) -> Option<Absence> {
         let Some(report) = self.nodes.get(&node) else {
-            return Some(Absence::Down);
+            let is_stopped = self.stopped.contains(&node);
+            return Some(if is_stopped {
+                Absence::Stopped
+            } else {
+                Absence::Down
+            });
         };
         match &report.awaited {
             _ if report.summary.open && report.is_registered => None,

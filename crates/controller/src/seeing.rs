@@ -3,6 +3,7 @@
 //! Invariant: what the node in this process says is that of a node of the cluster only as long as no other
 //! process has its number.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -11,7 +12,8 @@ use holdfast_api::documents::{LocalMetadata, LocalReport, Vitals};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
 use holdfast_model::NodeId;
-use holdfast_model::metadata::Revision;
+use holdfast_model::metadata::{Operation, OperationResult, Revision, Selector, Transaction};
+use holdfast_model::record::{NodeRecord, Record, StopRecord};
 use holdfast_tls::Credentials;
 use tokio::sync::watch;
 
@@ -110,8 +112,40 @@ impl Controller {
             Reports::collect(inventory.nodes.values(), own, self.connector.as_ref()).await;
         self.note_who_opens(&inventory, &reports);
         let reports = reports.asked_at(asked).beside(rejected);
-        let reports = reports.of_volumes(&inventory);
+        let stopped = self.stopped(&inventory, &reports).await;
+        let reports = reports.of_volumes(&inventory).but_stopped(stopped);
         Ok((inventory, reports))
+    }
+
+    /// Which of the nodes that do not answer have said that they stop. It is read after they were asked: a node says so before it ends.
+    /// Where it cannot be read nothing is known of it, and they are lost.
+    async fn stopped(&self, inventory: &Inventory, reports: &Reports) -> BTreeSet<NodeId> {
+        let is_silent =
+            |node: &&NodeRecord| reports.absence(node.node).is_some_and(|it| it.is_silence());
+        let silent: Vec<_> = inventory.nodes.values().filter(is_silent).collect();
+        if silent.is_empty() {
+            return BTreeSet::new();
+        }
+        let keys = silent.iter().map(|node| StopRecord::key(node.node));
+        let query = Transaction {
+            success: keys
+                .map(|key| Operation::Range(Selector::Key(key)))
+                .collect(),
+            ..Transaction::default()
+        };
+        let Ok(outcome) = self.desk.transact(query).await else {
+            return BTreeSet::new();
+        };
+        let is_stopped = |(node, result): &(&NodeRecord, OperationResult)| {
+            let OperationResult::Range(found) = result else {
+                return false;
+            };
+            // What a newer version says in other words is not known.
+            let said = found.first().map(|it| StopRecord::decode(&it.value));
+            said.is_some_and(|said| said.is_ok_and(|said| said.is_of(node)))
+        };
+        let found = silent.into_iter().zip(outcome.results).filter(is_stopped);
+        found.map(|(node, _)| node.node).collect()
     }
 
     /// What alarms about the node in this process are about, beside what it says itself.

@@ -86,6 +86,37 @@ async fn what_changes_is_told_once_and_again_to_who_comes_back() {
 }
 
 #[tokio::test]
+async fn a_node_that_was_told_to_stop_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let node = Node::start(1, &store).await;
+    let others = [Node::start(2, &store).await, Node::start(3, &store).await];
+    let mut listener = controller.events(None).await.unwrap();
+    next(&mut listener, EventKind::Began).await;
+    Node::says_that_it_stops(2, 1, &store).await;
+    // What it says of an earlier start says nothing of this one.
+    Node::says_that_it_stops(3, 0, &store).await;
+    for other in &others {
+        other.server.abort();
+    }
+    let stopped = next(&mut listener, EventKind::NodeStopped).await;
+    assert_eq!(
+        (&*stopped.subject, &*stopped.detail, stopped.severity),
+        ("node n2", "down: it was stopped", EventSeverity::Info)
+    );
+    let lost = next(&mut listener, EventKind::NodeLost).await;
+    assert_eq!(&*lost.subject, "node n3");
+    let explained = controller.explain().await.unwrap();
+    let found = explained.nodes.iter().find(|it| it.node == "n2").unwrap();
+    assert!(
+        found.findings[0].what.starts_with("it was stopped"),
+        "{found:?}"
+    );
+    node.server.abort();
+}
+
+#[tokio::test]
 async fn so_many_listen_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());

@@ -78,6 +78,7 @@ fn report(nodes: &[Node], inventory: &Inventory) {
                 volume: volume.0,
                 serving: true,
                 sessions: 1,
+                name: None,
                 path: Some(PathState::ActiveNonOptimized),
             })
             .collect();

@@ -86,6 +86,8 @@ enum Purpose {
     Propose(SliceId, Bytes),
     /// To say that a slice's part of a scrub is done.
     SayScrubbed(ScrubbedRecord),
+    /// To say that this node ends because it was told to.
+    SayStopped,
     /// To know who may do what with a volume, for this order.
     ReadAccess(VolumeId, u64),
     /// To replace that by this.
@@ -457,7 +459,8 @@ impl Cluster {
             (Purpose::SwapAccess(volume, number, value), answer) => {
                 self.access_swapped(volume, number, value, &answer);
             }
-            (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch | Purpose::Deny, _) => {}
+            (Purpose::Refresh(_) | Purpose::Propose(..), _)
+            | (Purpose::Watch | Purpose::Deny | Purpose::SayStopped, _) => {}
         }
     }
 

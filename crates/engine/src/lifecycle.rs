@@ -319,6 +319,7 @@ impl Engine {
             at_last: now + STOP_MAX,
         };
         self.portal.drop_all(now, &self.volumes);
+        self.world.cluster.say_stopped(self.config.node);
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.stop(context));
         }
@@ -347,7 +348,8 @@ impl Engine {
         let Life::Stopping { until, .. } = self.life else {
             return;
         };
-        let done = self.replicas.values().all(Replica::is_stopped);
+        let done = self.replicas.values().all(Replica::is_stopped)
+            && !self.world.cluster.is_saying_stopped();
         if done || self.failed || self.world.now >= until {
             self.life = Life::Stopped;
             self.hand_over(out);

@@ -24,7 +24,7 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord,
-    MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
+    MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError, StopRecord, UseRecord,
 };
 use holdfast_model::{Incarnation, MachineId, NodeId, StoreId};
 use holdfast_store::UseIds;
@@ -324,6 +324,15 @@ impl Registration {
                 use_id: self.use_id,
                 number,
             },
+        }
+    }
+
+    /// That this start ends because it was told to.
+    pub(crate) fn stop(&self) -> StopRecord {
+        StopRecord {
+            schema: 1,
+            node: self.own.node,
+            incarnation: self.own.incarnation,
         }
     }
 

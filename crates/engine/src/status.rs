@@ -85,10 +85,12 @@ impl MendedBlocks {
 }
 
 /// A volume at this portal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeStatus {
     /// Which.
     pub volume: VolumeId,
+    /// What it is called; nothing where its record is not known.
+    pub name: Option<String>,
     /// Whether hosts are let in here, and every slice of it can be reached.
     pub served: bool,
     /// Sessions of initiators with its target.
@@ -230,6 +232,7 @@ impl Engine {
         volumes.dedup();
         let unserved = |volume| VolumeStatus {
             volume,
+            name: None,
             served: false,
             sessions: 0,
             path: None,
@@ -257,6 +260,7 @@ impl Engine {
                 let sessions = sessions.get(record.target.as_str()).copied();
                 VolumeStatus {
                     volume,
+                    name: Some(record.name.clone()),
                     served: takes_hosts && self.reaches_all(volume, record.slice_count()),
                     sessions: sessions.unwrap_or(0),
                     path: self.port_groups.told(volume, self.config.node),

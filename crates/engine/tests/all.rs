@@ -12,5 +12,6 @@ mod latency;
 mod orders;
 mod port_groups;
 mod proposals;
+mod stops;
 mod turns;
 mod vouching;

@@ -43,7 +43,7 @@ pub use export::{
 pub use node::{
     BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DOMAINS_PREFIX, DenialRecord,
     DomainRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX,
-    NodeRecord, NodeStanding, USES_PREFIX, UseRecord,
+    NodeRecord, NodeStanding, STOPS_PREFIX, StopRecord, USES_PREFIX, UseRecord,
 };
 pub use retention::{RETENTION_KEY, RETENTION_MIB_MAX, RETENTION_MIB_MIN, RetentionRecord};
 pub use scrub::{
@@ -520,6 +520,7 @@ record!(
     UseRecord,
     BookmarkRecord,
     DenialRecord,
+    StopRecord,
     MachineRecord,
     DomainRecord,
     NameRecord,

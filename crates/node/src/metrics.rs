@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_api::documents::{LocalMetadata, LocalReport};
+use holdfast_model::VolumeId;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -30,7 +31,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 use devices::Devices;
-use labels::{ConditionLabel, MemberLabel, ReasonLabel};
+use labels::{ConditionLabel, MemberLabel, ReasonLabel, VolumeName};
 use links::Links;
 pub(crate) use stalls::Stalls;
 pub(crate) use traffic::Traffic;
@@ -50,6 +51,7 @@ pub struct Metrics {
     traffic: Traffic,
     volumes_stalled: Level,
     volumes_unserved: Level,
+    volume_names: Family<VolumeName, Level>,
     replicas_waiting: Family<ConditionLabel, Level>,
     open: Level,
     pool: Level,
@@ -100,6 +102,7 @@ impl Metrics {
             traffic: Traffic::default(),
             volumes_stalled: Level::default(),
             volumes_unserved: Level::default(),
+            volume_names: Family::default(),
             replicas_waiting: Family::default(),
             open: Level::default(),
             pool: Level::default(),
@@ -300,6 +303,12 @@ impl Metrics {
         ];
         register_all(registry, None, levels);
         registry.register(
+            "volume_info",
+            "What a volume is called that this node knows: always 1. Other metrics say only which volume: its name may be another one's \
+             later",
+            self.volume_names.clone(),
+        );
+        registry.register(
             "replicas_waiting",
             "Replicas here that neither lead nor follow, by what each does: one that asks, begins or doubts waits for a \
              replica of its last epoch",
@@ -345,6 +354,16 @@ impl Metrics {
     fn tell_served(&self, report: &LocalReport) {
         let unserved = report.volumes.iter().filter(|it| !it.serving).count();
         self.volumes_unserved.set(level(unserved as u64));
+        self.volume_names.clear();
+        for volume in &report.volumes {
+            let name = volume.name.clone().map(|name| VolumeName {
+                volume: VolumeId(volume.volume).to_string(),
+                name,
+            });
+            if let Some(name) = name {
+                self.volume_names.get_or_create(&name).set(1);
+            }
+        }
         let lacking = report.slices.iter().map(|it| it.lacking.len() as u64);
         self.replicas_lacking.set(level(lacking.sum()));
         let joining = report.slices.iter().flat_map(|it| &it.joining);

@@ -444,6 +444,7 @@ fn cache(usage: &holdfast_store::CacheUse) -> CacheUse {
 fn volume(status: &VolumeStatus) -> LocalVolume {
     LocalVolume {
         volume: status.volume.0,
+        name: status.name.clone(),
         serving: status.served,
         sessions: status.sessions,
         path: status.path.map(path),

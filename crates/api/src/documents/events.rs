@@ -31,7 +31,9 @@ pub enum EventKind {
     VolumeDeleted,
     /// A node cannot be relied on any more.
     NodeLost,
-    /// It can be again.
+    /// The same, because it was told to stop.
+    NodeStopped,
+    /// It can be relied on again.
     NodeBack,
     /// A node has another part in the cluster, or is a new one, or no part of it any more.
     NodeStanding,
@@ -68,7 +70,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All that this version knows.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Began,
         Self::Gap,
         Self::ClusterHealth,
@@ -79,6 +81,7 @@ impl EventKind {
         Self::Primaries,
         Self::VolumeDeleted,
         Self::NodeLost,
+        Self::NodeStopped,
         Self::NodeBack,
         Self::NodeStanding,
         Self::DeviceLost,
@@ -110,6 +113,7 @@ impl EventKind {
             Self::Primaries => "primaries",
             Self::VolumeDeleted => "volume-deleted",
             Self::NodeLost => "node-lost",
+            Self::NodeStopped => "node-stopped",
             Self::NodeBack => "node-back",
             Self::NodeStanding => "node-standing",
             Self::DeviceLost => "device-lost",

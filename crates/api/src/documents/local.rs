@@ -235,10 +235,13 @@ pub struct CacheUse {
 }
 
 /// A volume at one portal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalVolume {
     /// The volume's id.
     pub volume: u64,
+    /// What it is called, for metrics. Who asks the node for a report has the metadata, which says so as well.
+    #[serde(skip)]
+    pub name: Option<String>,
     /// Whether this portal serves it whole: reads and writes of every slice reach a primary that
     /// takes them.
     pub serving: bool,

@@ -7,7 +7,8 @@
 use holdfast_model::Incarnation;
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord, MachineRecord, NodeRecord, UseRecord,
+    CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord, MachineRecord, NodeRecord, StopRecord,
+    UseRecord,
 };
 
 use crate::Inventory;
@@ -25,6 +26,7 @@ pub(super) fn forget(inventory: &Inventory, known: &NodeRecord, transaction: &mu
         MachineRecord::key(node),
         DenialRecord::key(node),
         DomainRecord::key(node),
+        StopRecord::key(node),
     ];
     let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
     transaction.success.extend(gone);

@@ -52,7 +52,7 @@ impl Found {
         let is_it = |event: &Event| {
             // Why a node is lost is seen in other words later; it is lost once.
             let is_same = match change.kind {
-                EventKind::NodeLost | EventKind::NodeBack => true,
+                EventKind::NodeLost | EventKind::NodeStopped | EventKind::NodeBack => true,
                 // What is said of an alarm follows what is so, and its kind stands first.
                 EventKind::AlarmRaised => kind_of(&event.detail) == kind_of(&change.detail),
                 _ => event.detail == change.detail,
@@ -76,14 +76,14 @@ fn kind_of(words: &str) -> &str {
 fn is_undone_by(change: &Change, event: &Event) -> bool {
     use EventKind::{
         AlarmCleared, AlarmRaised, AlertCleared, AlertRaised, DeviceLost, DeviceState, NodeBack,
-        NodeLost, SyncBegan, SyncEnded, VolumeCreated, VolumeDeleted,
+        NodeLost, NodeStopped, SyncBegan, SyncEnded, VolumeCreated, VolumeDeleted,
     };
     if event.subject != change.subject {
         return false;
     }
     match (change.kind, event.kind) {
-        (NodeLost, NodeBack)
-        | (NodeBack, NodeLost)
+        (NodeLost | NodeStopped, NodeBack)
+        | (NodeBack, NodeLost | NodeStopped)
         | (DeviceLost, DeviceState)
         | (DeviceState, DeviceLost)
         | (SyncBegan, SyncEnded)

@@ -10,6 +10,7 @@ use crate::reports::Absence;
 pub(super) fn words(absence: &Absence) -> String {
     match absence {
         Absence::Down => "does not answer".to_owned(),
+        Absence::Stopped => "was stopped".to_owned(),
         Absence::Awaits(device, cause) => {
             let which = match cause {
                 AwaitedCause::Missing | AwaitedCause::Other => "is not there",
@@ -33,6 +34,7 @@ pub(super) fn words(absence: &Absence) -> String {
 pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     match absence {
         Absence::Down => format!("{node} to come back"),
+        Absence::Stopped => format!("{node} to be started"),
         Absence::Awaits(device, AwaitedCause::Failed) => format!("{device} of {node} to work"),
         Absence::Awaits(device, AwaitedCause::CutShort) => {
             format!("{device} of {node} to be as long as it was")
@@ -48,7 +50,7 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
 /// What an operator may do: one of these. `last` are the volumes of which the node has the last good copy of something.
 pub(super) fn helps(absence: &Absence, node: &str, last: &[String]) -> Vec<Remedy> {
     vec![match absence {
-        Absence::Down => start(node),
+        Absence::Down | Absence::Stopped => start(node),
         Absence::Awaits(device, cause) => return device_helps(device, *cause, node, last),
         Absence::Estranged(by) => remedy(format!(
             "see whether the addresses of the metadata in the configurations of {node} and {by} are right, and bring the right \

@@ -18,10 +18,10 @@ use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::explained;
-use super::node_findings::{METADATA_FULL, SILENT};
+use super::node_findings::{METADATA_FULL, SILENT, STOPPED};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
-use crate::reports::Reports;
+use crate::reports::{Absence, Reports};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -243,7 +243,11 @@ fn of_node(
         FindingKind::NodeDown => SILENT,
         _ => &finding.what,
     });
+    let is_stopped = reports.absence(node.node) == Some(Absence::Stopped);
+    let words = words.filter(|_| !is_stopped);
     looked.state(AlarmKind::NodeLost, &subject, words, is_for_that);
+    let words = is_stopped.then_some(STOPPED);
+    looked.state(AlarmKind::NodeStopped, &subject, words, is_for_that);
     let all = &mut looked.all;
     if !reports.takes_part(node.node) {
         all.silent.insert(subject.clone());

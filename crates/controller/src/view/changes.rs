@@ -27,7 +27,7 @@ use self::primaries::Primaries;
 use self::syncs::SyncState;
 pub(crate) use self::syncs::span;
 use self::volumes::{VolumeState, health_since};
-use super::node_findings::SILENT;
+use super::node_findings::{SILENT, STOPPED};
 use crate::reports::{Absence, Reports};
 use crate::steering::unix_ms;
 
@@ -64,6 +64,9 @@ struct NodeStateOf {
     name: String,
     is_up: bool,
     standing: NodeStanding,
+    /// Whether it is down because it was told to stop.
+    #[serde(default)]
+    is_stopped: bool,
     /// What is known of it where it is down.
     #[serde(default)]
     words: Option<String>,
@@ -177,11 +180,13 @@ impl Snapshot {
             let mut of_node = of_states.iter().filter(|alert| alert.subject == subject);
             let state = NodeStateOf {
                 is_up: reports.absence(*id).is_none(),
+                is_stopped: reports.absence(*id) == Some(Absence::Stopped),
                 standing: super::standing(inventory, *id),
                 words: of_node.next().map(|_| match reports.absence(*id) {
                     Some(Absence::Opening) => {
                         "down: it has just started, and opens its devices".to_owned()
                     }
+                    Some(Absence::Stopped) => format!("down: {STOPPED}"),
                     // For how long is another thing each second, and not known to whoever has just begun to look.
                     _ => format!("down: {SILENT}"),
                 }),
@@ -323,12 +328,12 @@ impl Snapshot {
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
-                changes.push(change(
-                    EventKind::NodeLost,
-                    EventSeverity::Warning,
-                    subject,
-                    words,
-                ));
+                let (kind, severity) = if node.is_stopped {
+                    (EventKind::NodeStopped, EventSeverity::Info)
+                } else {
+                    (EventKind::NodeLost, EventSeverity::Warning)
+                };
+                changes.push(change(kind, severity, subject, words));
             }
         }
         for (id, node) in &before.nodes {
@@ -465,6 +470,7 @@ mod tests {
         NodeStateOf {
             name: name.to_owned(),
             is_up,
+            is_stopped: false,
             standing: NodeStanding::Active,
             words: None,
             incarnation: None,
@@ -668,6 +674,13 @@ mod tests {
             nodes.for_each(|node| node.process_before = Some(end));
             assert_eq!(told(&down, &second), back(words));
         }
+        // One that was told to stop is not lost.
+        let mut stopped = start(None);
+        for node in stopped.nodes.values_mut() {
+            (node.is_stopped, node.words) = (true, Some(format!("down: {STOPPED}")));
+        }
+        let words = "down: it was stopped".to_owned();
+        assert_eq!(told(&first, &stopped), [(EventKind::NodeStopped, words)]);
         // It has just begun to be looked at.
         assert_eq!(told(&start(None), &second), back("up"));
         // A version that did not keep it has left how everything was.

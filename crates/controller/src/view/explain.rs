@@ -206,13 +206,13 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             name(inventory, *node),
             absence::words(absence)
         ),
-        Cause::Down {
-            node,
-            absence: Absence::Down,
-            ..
-        } => format!(
-            "{} is down, and with it one of the copies of {policy}",
-            name(inventory, *node)
+        Cause::Down { node, absence, .. } if absence.is_silence() => format!(
+            "{} {}, and with it one of the copies of {policy}",
+            name(inventory, *node),
+            match absence {
+                Absence::Stopped => "was stopped",
+                _ => "is down",
+            }
         ),
         Cause::Down { node, absence, .. } => format!(
             "{} {}; {} in sync without it",
@@ -319,7 +319,7 @@ pub(super) fn waits_for(
 fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
     let back = absence::waits_for(absence, node);
     let held = match absence {
-        Absence::Down => "it",
+        Absence::Down | Absence::Stopped => "it",
         _ => node,
     };
     let elsewhere = || format!("{back}; else what {held} held is rebuilt elsewhere");
@@ -370,7 +370,7 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         } => {
             let mut remedies = Vec::new();
             let mut nodes = inventory.nodes.keys();
-            if nodes.any(|node| reports.absence(*node) == Some(Absence::Down)) {
+            if nodes.any(|node| reports.absence(*node).is_some_and(|it| it.is_silence())) {
                 remedies.push(remedy("start nodes that are down and may have the blocks"));
             }
             remedies.push(remedy(
@@ -381,7 +381,7 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         }
         Cause::Silent { node, absence } => helps(*node, absence),
         // It is there, and what it lacks is mended with it.
-        Cause::Down { node, absence, .. } if *absence != Absence::Down => helps(*node, absence),
+        Cause::Down { node, absence, .. } if !absence.is_silence() => helps(*node, absence),
         Cause::Down { node, prospect, .. } => {
             let delay = inventory.settings.record.repair_delay_seconds;
             when_down(&name(inventory, *node), *prospect, delay)

@@ -58,6 +58,7 @@ pub(crate) fn what(
 fn words(inventory: &Inventory, holder: &Holder) -> String {
     match holder {
         Holder::Absent(Absence::Down) => "is down".to_owned(),
+        Holder::Absent(absence @ Absence::Stopped) => absence::words(absence),
         Holder::Absent(absence) => format!("is up, and {}", absence::words(absence)),
         Holder::Astray(metadata, why) => metadata_words(*metadata, why.as_ref()),
         Holder::Unready => "is up, and has not taken it up yet".to_owned(),

@@ -18,6 +18,8 @@ pub(crate) const METADATA_FULL: &str = "is full: etcd takes no change, so no vol
                                         no slice is taken over";
 /// What is said of a node that does not answer where it is not known for how long, or is not to matter.
 pub(crate) const SILENT: &str = "it does not answer";
+/// The same of one that was stopped.
+pub(crate) const STOPPED: &str = "it was stopped";
 /// What helps where the metadata is full.
 pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl defrag` for each member, then `etcdctl alarm \
                                         disarm`; if it is full again soon, raise its quota";
@@ -36,7 +38,9 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     let metadata = reports.metadata(node).unwrap_or_default();
     let last = || last::volumes(inventory, reports, node);
     match (reports.absence(node), metadata) {
-        (Some(Absence::Down), _) => findings.push(down(reports, node, name, &last())),
+        (Some(absence), _) if absence.is_silence() => {
+            findings.push(silent(&absence, reports.silence(node), name, &last()));
+        }
         (None, LocalMetadata::Followed) => {
             let isolation = reports.isolation(node);
             findings.extend(isolation.map(|estranged| absent(&estranged, name, &last())));
@@ -139,18 +143,24 @@ fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) 
     }
 }
 
-fn down(reports: &Reports, node: NodeId, name: &str, last: &[String]) -> Finding {
-    let what = match reports.silence(node) {
-        Some((seconds, false)) => format!("it has not answered for {seconds} s"),
-        Some((seconds, true)) => format!("it has not answered for {seconds} s at least"),
-        None => SILENT.to_owned(),
+/// A node that does not answer, for how many seconds, or for longer.
+fn silent(absence: &Absence, silence: Option<(u64, bool)>, name: &str, last: &[String]) -> Finding {
+    let since = silence.map(|(seconds, is_longer)| {
+        let or_longer = if is_longer { " at least" } else { "" };
+        format!("has not answered for {seconds} s{or_longer}")
+    });
+    let what = match (absence, since) {
+        (Absence::Stopped, Some(since)) => format!("{STOPPED}, and {since}"),
+        (Absence::Stopped, None) => STOPPED.to_owned(),
+        (_, Some(since)) => format!("it {since}"),
+        (_, None) => SILENT.to_owned(),
     };
     let replace = match last {
         [] => replace(name),
         last => last::bring_back(name, last),
     };
     Finding {
-        waits_for: vec![wait(format!("{name} to come back"))],
+        waits_for: vec![wait(absence::waits_for(absence, name))],
         remedies: vec![start(name), replace],
         ..finding(FindingKind::NodeDown, what)
     }

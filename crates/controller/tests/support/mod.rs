@@ -22,7 +22,7 @@ use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
 use holdfast_model::metadata::Operation;
-use holdfast_model::record::{DomainRecord, NodeRecord, Record};
+use holdfast_model::record::{DomainRecord, NodeRecord, Record, StopRecord};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -475,6 +475,17 @@ impl Node {
             domain: domain.to_owned(),
         };
         let put = Operation::put(DomainRecord::key(record.node), record.encode());
+        User::new(store.session()).perform(put).await;
+    }
+
+    /// A node says that this start of it ends because it was told to.
+    pub(crate) async fn says_that_it_stops(number: u16, incarnation: u64, store: &Embedded) {
+        let record = StopRecord {
+            schema: 1,
+            node: NodeId(number),
+            incarnation: Incarnation(incarnation),
+        };
+        let put = Operation::put(StopRecord::key(record.node), record.encode());
         User::new(store.session()).perform(put).await;
     }
 

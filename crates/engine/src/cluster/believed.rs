@@ -76,6 +76,7 @@ impl Cluster {
             | Purpose::Register
             | Purpose::Propose(..)
             | Purpose::SayScrubbed(_)
+            | Purpose::SayStopped
             | Purpose::SwapAccess(..)
             | Purpose::Leave(_)
             | Purpose::Deny
@@ -137,6 +138,7 @@ impl Cluster {
             | Purpose::Refresh(_)
             | Purpose::Watch
             | Purpose::Vouch(..)
+            | Purpose::SayStopped
             | Purpose::Deny => {}
         }
         if self.registered && !self.is_listing() {

@@ -129,6 +129,8 @@ pub(crate) struct Bench {
     pub(crate) resets: u64,
     /// What the peer grants with its heartbeats.
     pub(crate) grants: Vec<Grant>,
+    /// Whether it has stopped.
+    pub(crate) has_stopped: bool,
     /// Lets the engine do something, and may look at what that takes.
     pub(crate) watch_over: fn(&mut dyn FnMut()),
 }
@@ -157,6 +159,7 @@ impl Bench {
             sent: Vec::new(),
             resets: 0,
             grants: Vec::new(),
+            has_stopped: false,
             watch_over: |act| act(),
         };
         let cluster = ClusterRecord {
@@ -336,6 +339,11 @@ impl Bench {
         }
     }
 
+    /// The operator tells it to stop.
+    pub(crate) fn stop(&mut self) {
+        self.handle(Event::Stop);
+    }
+
     /// The peer sends something.
     pub(crate) fn receive(&mut self, message: Message) {
         let event = PeerEvent::Received {
@@ -468,6 +476,7 @@ impl Bench {
                     }
                     Command::Portal(command) => self.portal.push(command),
                     Command::Stalled(stall) => self.stalls.push(stall),
+                    Command::Stopped => self.has_stopped = true,
                     Command::OpenFailed(failure) => panic!("the store opens: {failure}"),
                     _ => {}
                 }

@@ -135,6 +135,9 @@ pub(super) fn read_secret(file: &Path) -> Result<Secret, Failure> {
 }
 
 fn text(initiators: &[Initiator]) -> String {
+    if initiators.is_empty() {
+        return "no initiator is on record\n".to_owned();
+    }
     let rows: Vec<_> = initiators
         .iter()
         .map(|initiator| {

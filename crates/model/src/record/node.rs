@@ -22,6 +22,8 @@ pub const DOMAINS_PREFIX: &str = "/holdfast/domains/";
 pub const BOOKMARKS_PREFIX: &str = "/holdfast/bookmarks/";
 /// Where nodes say that the metadata is not what they have followed.
 pub const DENIALS_PREFIX: &str = "/holdfast/denials/";
+/// Where nodes say that they end because they were told to.
+pub const STOPS_PREFIX: &str = "/holdfast/stops/";
 /// Where the operator's intents for nodes are.
 pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
 
@@ -198,6 +200,33 @@ impl BookmarkRecord {
     }
 }
 
+/// What a node says that ends because it was told to: from then on it is not lost, but stopped. The record stays, and is of no
+/// start but that one. A document of its own, because versions without it pass over it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// Which start of it ends.
+    pub incarnation: Incarnation,
+}
+
+impl StopRecord {
+    /// The key of what a node says.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{STOPS_PREFIX}{:05}", node.0)
+    }
+
+    /// Whether it is of the start that a node's record tells of.
+    #[must_use]
+    pub fn is_of(&self, record: &NodeRecord) -> bool {
+        (self.node, self.incarnation) == (record.node, record.incarnation)
+    }
+}
+
 /// What the operator wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -311,6 +340,18 @@ mod tests {
             br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a","overruled":true}"#;
         assert_eq!(&overruled.encode()[..], &literal[..]);
         assert_eq!(DenialRecord::key(NodeId(3)), "/holdfast/denials/00003");
+    }
+
+    #[test]
+    fn a_stop_is_read_for_ever() {
+        let literal = br#"{"schema":1,"node":3,"incarnation":12}"#;
+        let record = StopRecord::decode(literal).unwrap();
+        assert_eq!(
+            (record.node, record.incarnation),
+            (NodeId(3), Incarnation(12))
+        );
+        assert_eq!(&record.encode()[..], &literal[..]);
+        assert_eq!(StopRecord::key(NodeId(3)), "/holdfast/stops/00003");
     }
 
     #[test]

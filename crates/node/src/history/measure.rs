@@ -323,6 +323,7 @@ mod tests {
             bytes_moved: 1000,
             volumes: vec![VolumeStatus {
                 volume: VolumeId(7),
+                name: None,
                 served: true,
                 sessions: 3,
                 path: None,
@@ -353,6 +354,7 @@ mod tests {
             open: true,
             volumes: vec![VolumeStatus {
                 volume: VolumeId(7),
+                name: None,
                 served: true,
                 sessions: 0,
                 path: None,

@@ -34,6 +34,12 @@ pub(super) struct Volume {
     pub(super) volume: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct VolumeName {
+    pub(super) volume: String,
+    pub(super) name: String,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 pub(super) struct Initiator {
     pub(super) volume: String,

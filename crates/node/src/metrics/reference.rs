@@ -7,9 +7,8 @@ use std::fmt::Write;
 
 use holdfast_api::documents::{
     Device, DeviceState, DeviceTier, ListedMember, LocalCondition, LocalReport, LocalSlice,
-    LocalStall, MemberState, ReplicaCondition, StallCause, Vitals,
+    LocalStall, LocalVolume, MemberState, ReplicaCondition, StallCause, Vitals,
 };
-
 use holdfast_history::Meter;
 use holdfast_model::VolumeId;
 
@@ -86,6 +85,11 @@ pub fn sample() -> String {
     metrics.traffic().volume(VolumeId(7), &done);
     metrics.traffic().device(0, &done);
     metrics.text(&LocalReport {
+        volumes: vec![LocalVolume {
+            volume: 7,
+            name: Some("demo".to_owned()),
+            ..LocalVolume::default()
+        }],
         devices: vec![Device {
             number: 0,
             path: "/dev/sdb".to_owned(),

@@ -181,6 +181,35 @@ fn what_is_not_in_sync_is_counted_where_it_is_led() {
 
 /// What waits for a replica of its last epoch is told by what it does, and whether anybody serves it by the portal.
 #[test]
+fn volumes_are_told_by_name_as_long_as_they_are_there() {
+    let metrics = Metrics::new("n1");
+    let named = |name: &str| LocalVolume {
+        volume: 7,
+        name: Some(name.to_owned()),
+        ..LocalVolume::default()
+    };
+    let told = |volumes: Vec<LocalVolume>| {
+        let report = LocalReport {
+            volumes,
+            ..LocalReport::default()
+        };
+        let text = metrics.text(&report);
+        let lines = text.lines();
+        let lines = lines.filter(|line| line.starts_with("holdfast_volume_info"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let name = |name: &str| {
+        [format!(
+            "holdfast_volume_info{{volume=\"v7\",name=\"{name}\"}} 1"
+        )]
+    };
+    assert_eq!(told(vec![named("demo")]), name("demo"));
+    // A name that came back from metadata of before.
+    assert_eq!(told(vec![named("other")]), name("other"));
+    assert!(told(vec![LocalVolume::default()]).is_empty());
+}
+
+#[test]
 fn what_waits_for_other_replicas_is_counted() {
     let metrics = Metrics::new("n1");
     let slice = |what: Option<ReplicaCondition>| LocalSlice {

@@ -109,6 +109,23 @@ fn what_is_away_for_maintenance_is_held_and_said() {
 }
 
 #[test]
+fn a_node_that_was_stopped_is_not_lost() {
+    let (inventory, reports) = without_n2();
+    let reports = reports.but_stopped([NodeId(2)].into());
+    let values = |inventory: &Inventory| {
+        let seen = looked(inventory, &reports);
+        [AlarmKind::NodeLost, AlarmKind::NodeStopped].map(|kind| value(&seen, kind, "node n2"))
+    };
+    assert_eq!(values(&inventory), [Some(Some(0)), Some(Some(1))]);
+    let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
+    assert_eq!(
+        values(&inventory),
+        [Some(Some(0)), Some(None)],
+        "it is what was meant"
+    );
+}
+
+#[test]
 fn when_maintenance_began_is_told_to_the_minute() {
     for (since_ms, told) in [
         (1_795_939_259_999, "2026-11-29 08:00 UTC"),
