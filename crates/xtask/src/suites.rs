@@ -12,10 +12,13 @@ use serde::Deserialize;
 
 use crate::cargo;
 use crate::made::LIKE_TESTS;
-use crate::process::{printed, succeed};
+use crate::process::{printed, succeed_or_say};
 
 /// The directory of the simulator.
 const SIMULATOR: &str = "crates/sim";
+
+/// The line after which a program of tests says which have failed, and why.
+const FAILURES: &str = "failures:";
 
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,7 +139,7 @@ impl Suite {
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder);
-        succeed(&mut command).with_context(|| self.describe(root))
+        succeed_or_say(&mut command, FAILURES).with_context(|| self.describe(root))
     }
 }
 
