@@ -28,7 +28,7 @@ use holdfast_model::record::{
     RecordError,
 };
 
-use crate::steering::unix_ms;
+use crate::clock::unix_ms;
 use crate::trust::Change;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::Controller;
 use crate::alarms::alarm_changes;
-use crate::steering::unix_ms;
+use crate::clock::unix_ms;
 use crate::view::{Change, Snapshot};
 
 pub(crate) use self::chronicle::Chronicle;

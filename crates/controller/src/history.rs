@@ -22,7 +22,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use crate::asking::{ask_each, silent};
-use crate::{Controller, members, problem, steering};
+use crate::{Controller, clock, members, problem};
 
 /// What is shown where nothing is said of the time: the last hour.
 const SPAN_DEFAULT: u64 = 3600;
@@ -85,7 +85,7 @@ impl Controller {
         of: &HistoryOf,
         query: HistoryQuery,
     ) -> Result<History, Problem> {
-        let span = span(query, steering::unix_seconds())?;
+        let span = span(query, clock::unix_seconds())?;
         // What was seen is kept no longer than it takes to know who is asked: that may take a second.
         let (subject, nodes, here) = {
             let look = self.inventory().await?;

@@ -14,6 +14,7 @@ mod asking;
 mod attempts;
 mod audit;
 mod beginning;
+mod clock;
 mod desk;
 mod devices;
 mod events;

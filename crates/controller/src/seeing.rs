@@ -17,10 +17,10 @@ use holdfast_model::record::{NodeRecord, Record, StopRecord};
 use holdfast_tls::Credentials;
 use tokio::sync::watch;
 
+use crate::clock::unix_ms;
 use crate::looks::{Look, Seen};
 use crate::reports::Reports;
 use crate::stalls::Kept;
-use crate::steering::unix_ms;
 use crate::{Controller, problem};
 
 /// For how long a stall is told as a node's longest: an hour.

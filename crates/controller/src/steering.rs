@@ -17,7 +17,7 @@ mod term;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use holdfast_api::documents::{LocalSilence, ReplicaCondition};
 use holdfast_control::{
@@ -29,6 +29,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Controller;
 use crate::alarms::AlarmWatch;
+use crate::clock::unix_seconds;
 use crate::events::{Chronicle, Witness};
 use crate::reports::Reports;
 use crate::trust::Steering;
@@ -324,18 +325,6 @@ async fn pass(
     steps.extend(controller.seal_anew((&inventory, &reports), looked).await);
     lead.write(controller, steps).await?;
     Ok(waited)
-}
-
-/// The time, in seconds since 1970 (UTC).
-pub(crate) fn unix_seconds() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
-/// The time, in milliseconds since 1970 (UTC).
-pub(crate) fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Takes note of who is up, with open devices, and follows the metadata. Who was never heard counts from now on.

@@ -17,8 +17,8 @@ use holdfast_model::record::{
 };
 use holdfast_model::{NodeId, Policy, SliceId};
 
+use crate::clock::unix_seconds;
 use crate::reports::{Absence, Reports};
-use crate::steering::unix_seconds;
 use crate::tags::Tagged;
 
 mod absence;

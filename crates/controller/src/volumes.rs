@@ -7,7 +7,7 @@ use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize, Wish};
 use crate::reports::Reports;
 use crate::tags::Tagged;
 use crate::trust::Change;
-use crate::{Controller, problem, steering, volume_in};
+use crate::{Controller, clock, problem, volume_in};
 
 impl Controller {
     pub(crate) async fn make_volume(
@@ -150,7 +150,7 @@ impl Controller {
     pub(crate) async fn begin_scrub(&self, name: &str) -> Result<Volume, Problem> {
         let parsed: VolumeName = name.parse().map_err(problem::name)?;
         let plan = |inventory: &Inventory, _: &Reports| {
-            let now = steering::unix_seconds();
+            let now = clock::unix_seconds();
             let planned = holdfast_control::begin_scrub(inventory, &parsed, now);
             planned.map_err(|error| problem::plan(&parsed, error))
         };
@@ -166,6 +166,6 @@ fn wish(key: &IdempotencyKey, request: &VolumeCreate) -> Wish {
     Wish {
         key: key.as_str().to_owned(),
         words: serde_json::to_string(request).expect("documents are valid JSON"),
-        now_seconds: steering::unix_seconds(),
+        now_seconds: clock::unix_seconds(),
     }
 }

@@ -16,7 +16,7 @@ use holdfast_stdx::crc32c;
 
 use super::Kept;
 use crate::Controller;
-use crate::steering::unix_ms;
+use crate::clock::unix_ms;
 
 /// Receivers at most.
 const RECEIVERS_MAX: usize = 32;

@@ -22,7 +22,7 @@ use super::documents::severity;
 use super::receivers::{CLOSED, is_closed, receiver};
 use super::{Kept, documents};
 use crate::Controller;
-use crate::steering::unix_ms;
+use crate::clock::unix_ms;
 
 /// The pause after a first failure; it doubles with each further one.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use super::telling::Telling;
 use super::{AlarmsSeen, Held, Kept, words};
 use crate::Controller;
 use crate::alarms::documents::severity;
+use crate::clock::unix_ms;
 use crate::reports::Reports;
-use crate::steering::unix_ms;
 use crate::view::{Progress, alarm_observations, in_maintenance};
 
 /// What is remembered from pass to pass. Another who steers begins with what is on record, and with what it saw while nobody steered.

@@ -14,8 +14,8 @@ use holdfast_model::NodeId;
 
 use super::log::EventLog;
 use crate::asking::{ask_each, silent};
+use crate::clock::unix_ms;
 use crate::line_log::Found;
-use crate::steering::unix_ms;
 use crate::{Controller, problem};
 
 impl Controller {

@@ -21,8 +21,8 @@ use super::log::EventLog;
 use crate::Controller;
 use crate::alarms::Held;
 use crate::asking::{Answer, ask_each, client_of};
+use crate::clock::unix_ms;
 use crate::reports::REPORT_TIME_MAX;
-use crate::steering::unix_ms;
 use crate::view::{Change, in_words};
 
 /// How far back it is looked for what was told after it was last put down how everything was.

@@ -5,7 +5,7 @@ use holdfast_api::documents::LocalReport;
 use holdfast_model::record::NodeRecord;
 
 use super::REPORT_TIME_MAX;
-use crate::steering::unix_ms;
+use crate::clock::unix_ms;
 
 /// What a node has answered.
 #[derive(Clone, Debug)]

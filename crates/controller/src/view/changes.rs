@@ -28,8 +28,8 @@ use self::syncs::SyncState;
 pub(crate) use self::syncs::span;
 use self::volumes::{VolumeState, health_since};
 use super::node_findings::{SILENT, STOPPED};
+use crate::clock::unix_ms;
 use crate::reports::{Absence, Reports};
-use crate::steering::unix_ms;
 
 /// What is compared. It is kept for whoever compares next, also by another version: what that does not know it leaves out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use holdfast_model::record::{SliceRecord, VolumeRecord};
 
 use super::work::{self, Missing};
 use super::{name, progress, scrub};
+use crate::clock::unix_seconds;
 use crate::reports::Reports;
-use crate::steering::unix_seconds;
 
 /// Stands between the parts of an id: none of them has it, and a path takes it as it is.
 const SEPARATOR: char = '~';
