@@ -1,6 +1,6 @@
 //! Programs that are run to their end.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, sleep};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// How much of what a program prints is in an error.
-const SAID_MAX: usize = 8 << 10;
+/// How many bytes of what a program prints are in an error.
+const SAID_MAX: usize = 16 << 10;
 /// After its end the rest of what it has printed is there within this.
 const SAID_WITHIN: Duration = Duration::from_secs(1);
 
@@ -25,26 +25,30 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The same, with what it prints from this line on in the error: where much else is printed before that is read it is easily lost.
+/// The same, with what it prints last in the error, from this line on where that is among it: where much else is printed before
+/// somebody reads it, it is easily lost.
 ///
 /// # Errors
 /// It cannot be started, or ends with a failure.
-pub(crate) fn succeed_or_say(command: &mut Command, from: &'static str) -> Result<()> {
+pub(crate) fn succeed_or_say(command: &mut Command, from: &str) -> Result<()> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.with_context(|| format!("start {command:?}"))?;
-    let stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
-    let said = Arc::new(Mutex::new(String::new()));
+    let mut stdout = child.stdout.take().expect("it is a pipe");
+    let last = Arc::new(Mutex::new(Vec::new()));
     let reader = {
-        let said = Arc::clone(&said);
+        let last = Arc::clone(&last);
         thread::spawn(move || {
-            for line in stdout.split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line);
-                println!("{line}");
-                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                if !said.is_empty() || line == from {
-                    said.push_str(&format!("{line}\n"));
-                    keep_end(&mut said);
-                }
+            let mut piece = vec![0; SAID_MAX];
+            // Whole pieces, and not lines: what waits is shown, too.
+            while let Ok(length @ 1..) = stdout.read(&mut piece) {
+                let piece = &piece[..length];
+                let mut shown = io::stdout().lock();
+                // Where nobody reads it there is the error.
+                drop(shown.write_all(piece).and_then(|()| shown.flush()));
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                last.extend_from_slice(piece);
+                let surplus = last.len().saturating_sub(SAID_MAX);
+                last.drain(..surplus);
             }
         })
     };
@@ -54,16 +58,23 @@ pub(crate) fn succeed_or_say(command: &mut Command, from: &'static str) -> Resul
     while !reader.is_finished() && Instant::now() < deadline {
         sleep(Duration::from_millis(10));
     }
-    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    ensure!(status.success(), "{command:?} ended with {status}\n{said}");
+    let last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = String::from_utf8_lossy(&last);
+    ensure!(
+        status.success(),
+        "{command:?} ended with {status}\n{}",
+        since(&last, from)
+    );
     Ok(())
 }
 
-/// Keeps the last lines, of [`SAID_MAX`] bytes at most.
-fn keep_end(said: &mut String) {
-    while said.len() > SAID_MAX {
-        let first = said.find('\n').map_or(said.len(), |end| end + 1);
-        said.drain(..first);
+/// From that line on, where it begins what is said in full; it stands again before the names alone.
+fn since<'a>(last: &'a str, from: &str) -> &'a str {
+    let line = format!("\n{from}\n");
+    let mut found = last.match_indices(&line);
+    match (found.next(), found.next()) {
+        (Some((first, _)), Some(_)) => &last[first + 1..],
+        _ => last,
     }
 }
 
@@ -149,16 +160,19 @@ mod tests {
 
     #[test]
     fn what_a_program_says_of_its_failure_is_in_the_error() {
-        let mut fails = Command::new("sh");
-        let script = "echo before; echo failures:; seq 3000; echo why; sleep 5 & exit 1";
-        let failed = succeed_or_say(fails.args(["-c", script]), "failures:").unwrap_err();
-        let failed = failed.to_string();
-        assert!(failed.ends_with("\n3000\nwhy\n"), "{failed}");
-        // Nothing of before, and no more than so much.
-        assert!(
-            !failed.contains("\nbefore\n") && !failed.contains("\n7\n"),
-            "{failed}"
-        );
+        let failed = |script: &str| {
+            let mut fails = Command::new("sh");
+            let failed = succeed_or_say(fails.args(["-c", script]), "failures:").unwrap_err();
+            let failed = failed.to_string();
+            failed.split_once('\n').unwrap().1.to_owned()
+        };
+        let said = failed("echo before; echo failures:; echo why; echo failures:; echo a; exit 1");
+        assert_eq!(said, "failures:\nwhy\nfailures:\na\n");
+        // The last of it, where it says more, in one line or in many; and whoever outlives it is not waited for.
+        let said = failed("echo failures:; seq 9000; echo failures:; echo a; sleep 5 & exit 1");
+        assert!(said.ends_with("\n9000\nfailures:\na\n") && said.len() == SAID_MAX);
+        let said = failed("echo failures:; printf '%099999d' 1; echo; echo why; exit 1");
+        assert!(said.ends_with("1\nwhy\n") && said.len() == SAID_MAX);
         let mut works = Command::new("echo");
         assert!(succeed_or_say(works.arg("failures:"), "failures:").is_ok());
     }
