@@ -141,6 +141,7 @@ impl Metrics {
         metrics.stalls.register(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
+        metrics.register_served(&mut registry);
         metrics.devices.register(&mut registry);
         metrics.register_standing(&mut registry);
         metrics.registry = Arc::new(registry);
@@ -302,18 +303,6 @@ impl Metrics {
             ),
         ];
         register_all(registry, None, levels);
-        registry.register(
-            "volume_info",
-            "What a volume is called that this node knows: always 1. Other metrics say only which volume: its name may be another one's \
-             later",
-            self.volume_names.clone(),
-        );
-        registry.register(
-            "replicas_waiting",
-            "Replicas here that neither lead nor follow, by what each does: one that asks, begins or doubts waits for a \
-             replica of its last epoch",
-            self.replicas_waiting.clone(),
-        );
         let bytes = [
             ("pool", "The room on the devices", &self.pool),
             (
@@ -333,6 +322,22 @@ impl Metrics {
             ),
         ];
         register_all(registry, Some(&Unit::Bytes), bytes);
+    }
+
+    /// What is served, beside its numbers.
+    fn register_served(&self, registry: &mut Registry) {
+        registry.register(
+            "volume_info",
+            "What a volume is called that this node knows: always 1. Other metrics say only which volume: its name may be another one's \
+             later",
+            self.volume_names.clone(),
+        );
+        registry.register(
+            "replicas_waiting",
+            "Replicas here that neither lead nor follow, by what each does: one that asks, begins or doubts waits for a \
+             replica of its last epoch",
+            self.replicas_waiting.clone(),
+        );
     }
 
     /// What hosts and devices do.

@@ -179,7 +179,6 @@ fn what_is_not_in_sync_is_counted_where_it_is_led() {
     }
 }
 
-/// What waits for a replica of its last epoch is told by what it does, and whether anybody serves it by the portal.
 #[test]
 fn volumes_are_told_by_name_as_long_as_they_are_there() {
     let metrics = Metrics::new("n1");
@@ -209,6 +208,7 @@ fn volumes_are_told_by_name_as_long_as_they_are_there() {
     assert!(told(vec![LocalVolume::default()]).is_empty());
 }
 
+/// What waits for a replica of its last epoch is told by what it does, and whether anybody serves it by the portal.
 #[test]
 fn what_waits_for_other_replicas_is_counted() {
     let metrics = Metrics::new("n1");
