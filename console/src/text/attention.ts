@@ -8,7 +8,6 @@ const SAID_BY: Record<string, readonly Kind[]> = {
   'pool-low': ['no-room'],
   'pool-almost-full': ['no-room'],
   'node-lost': ['node-down', 'devices-failed', 'not-registered', 'not-registered-yet'],
-  'node-stopped': ['node-down'],
   'device-lost': ['device-absent', 'device-detached', 'devices-failed'],
   'volume-degraded': [
     'not-served',

@@ -126,6 +126,8 @@ test('a node that is down is never shown as in maintenance', () => {
   expect(
     nodeState(node('n1', { state: 'down', answers: false, standing: 'maintenance' })).word,
   ).toBe('down');
+  const stopped = node('n1', { state: 'down', answers: false, stopped: true });
+  expect(nodeState(stopped).word).toBe('stopped');
   expect(nodeState(node('n1', { state: 'down', awaited_device: '/dev/sdb' })).tip).toContain(
     '/dev/sdb',
   );

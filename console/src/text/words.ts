@@ -154,6 +154,9 @@ export function nodeState(node: Node): { word: string; tone: Tone; tip: string }
     if (node.answers) {
       return { word: 'not ready', tone: 'bad', tip: 'It answers, but cannot be relied on.' };
     }
+    if (node.stopped) {
+      return { word: 'stopped', tone: 'warn', tip: 'It was told to stop, and does not answer.' };
+    }
     return { word: 'down', tone: 'bad', tip: 'It does not answer.' };
   }
   switch (node.standing) {

@@ -296,6 +296,9 @@ pub struct Node {
     /// Whether it answers, also if it is down otherwise.
     #[serde(default)]
     pub answers: bool,
+    /// Whether it does not answer because it was told to stop.
+    #[serde(default)]
+    pub stopped: bool,
     /// Whether it believes the metadata, as it says itself; null where it does not answer, or does not reach the metadata.
     #[serde(default)]
     pub metadata_believed: Option<bool>,

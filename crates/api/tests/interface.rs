@@ -95,6 +95,7 @@ impl Remembering {
             node: name[1..].parse().unwrap(),
             state: NodeState::Up,
             answers: true,
+            stopped: false,
             metadata_believed: Some(true),
             awaited_device: None,
             portal: String::new(),

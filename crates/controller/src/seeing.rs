@@ -13,7 +13,7 @@ use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{Operation, OperationResult, Revision, Selector, Transaction};
-use holdfast_model::record::{NodeRecord, Record, StopRecord};
+use holdfast_model::record::{NodeRecord, Record, STOPS_PREFIX, StopRecord};
 use holdfast_tls::Credentials;
 use tokio::sync::watch;
 
@@ -112,40 +112,37 @@ impl Controller {
             Reports::collect(inventory.nodes.values(), own, self.connector.as_ref()).await;
         self.note_who_opens(&inventory, &reports);
         let reports = reports.asked_at(asked).beside(rejected);
-        let stopped = self.stopped(&inventory, &reports).await;
+        let stopped = self.stopped(&inventory, &reports).await?;
         let reports = reports.of_volumes(&inventory).but_stopped(stopped);
         Ok((inventory, reports))
     }
 
     /// Which of the nodes that do not answer have said that they stop. It is read after they were asked: a node says so before it ends.
-    /// Where it cannot be read nothing is known of it, and they are lost.
-    async fn stopped(&self, inventory: &Inventory, reports: &Reports) -> BTreeSet<NodeId> {
+    async fn stopped(
+        &self,
+        inventory: &Inventory,
+        reports: &Reports,
+    ) -> Result<BTreeSet<NodeId>, Problem> {
         let is_silent =
             |node: &&NodeRecord| reports.absence(node.node).is_some_and(|it| it.is_silence());
-        let silent: Vec<_> = inventory.nodes.values().filter(is_silent).collect();
-        if silent.is_empty() {
-            return BTreeSet::new();
+        if !inventory.nodes.values().any(|node| is_silent(&node)) {
+            return Ok(BTreeSet::new());
         }
-        let keys = silent.iter().map(|node| StopRecord::key(node.node));
         let query = Transaction {
-            success: keys
-                .map(|key| Operation::Range(Selector::Key(key)))
-                .collect(),
+            success: vec![Operation::Range(Selector::Prefix(STOPS_PREFIX.into()))],
             ..Transaction::default()
         };
-        let Ok(outcome) = self.desk.transact(query).await else {
-            return BTreeSet::new();
-        };
-        let is_stopped = |(node, result): &(&NodeRecord, OperationResult)| {
-            let OperationResult::Range(found) = result else {
-                return false;
-            };
-            // What a newer version says in other words is not known.
-            let said = found.first().map(|it| StopRecord::decode(&it.value));
-            said.is_some_and(|said| said.is_ok_and(|said| said.is_of(node)))
-        };
-        let found = silent.into_iter().zip(outcome.results).filter(is_stopped);
-        found.map(|(node, _)| node.node).collect()
+        let outcome = self.desk.transact(query).await.map_err(problem::unread)?;
+        let said = outcome.results.into_iter().flat_map(|result| match result {
+            OperationResult::Range(found) => found,
+            OperationResult::Put | OperationResult::Delete(_) => Vec::new(),
+        });
+        // What a newer version says in other words is not known.
+        let said = said.filter_map(|pair| StopRecord::decode(&pair.value).ok());
+        let said: Vec<StopRecord> = said.collect();
+        let silent = inventory.nodes.values().filter(is_silent);
+        let stopped = silent.filter(|node| said.iter().any(|said| said.is_of(node)));
+        Ok(stopped.map(|node| node.node).collect())
     }
 
     /// What alarms about the node in this process are about, beside what it says itself.

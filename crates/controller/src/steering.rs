@@ -229,7 +229,11 @@ pub(crate) async fn run(controller: Controller) {
             Stood::Chosen(mut own) => {
                 tracing::info!("steers the cluster from now on");
                 let mut memory = Memory::after(take(&mut standing.witness));
-                let over = lead(&controller, &mut own, &mut memory).await;
+                // It has moments left, in which others are to know that nobody steers any more.
+                let over = tokio::select! {
+                    over = lead(&controller, &mut own, &mut memory) => over,
+                    () = controller.is_told_to_stop() => Over::NoNode,
+                };
                 controller.silences.note(BTreeMap::new());
                 tracing::info!("steers the cluster no more");
                 // In metadata that is not believed nothing is changed: there the lease ends by itself.

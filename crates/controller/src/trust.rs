@@ -11,6 +11,7 @@
 //! - a node that is none of the cluster's, or not any more, does not steer it;
 //! - everything can be read.
 
+use std::future::pending;
 use std::time::Duration;
 
 use holdfast_api::Problem;
@@ -32,7 +33,7 @@ pub(crate) enum Steering {
     NotNow,
     /// Its node believes nothing of the metadata.
     Disbelieved,
-    /// Its node is none of the cluster's yet, or not any more.
+    /// Its node is none of the cluster's yet, or not any more, or ends.
     NoNode,
 }
 
@@ -91,7 +92,7 @@ impl Controller {
             return Steering::Allowed;
         };
         let report = told.borrow();
-        if report.rejected.is_some() || report.incarnation == 0 {
+        if report.stopping || report.rejected.is_some() || report.incarnation == 0 {
             return Steering::NoNode;
         }
         match report.metadata {
@@ -99,6 +100,18 @@ impl Controller {
             LocalMetadata::Unreached => Steering::NotNow,
             LocalMetadata::Behind => Steering::Disbelieved,
         }
+    }
+}
+
+impl Controller {
+    /// Waits until the node of this process was told to stop.
+    pub(crate) async fn is_told_to_stop(&self) {
+        if let Some(mut told) = self.local.clone()
+            && told.wait_for(|report| report.stopping).await.is_ok()
+        {
+            return;
+        }
+        pending::<()>().await;
     }
 }
 

@@ -328,6 +328,7 @@ fn node_document(
             Some(_) => NodeState::Down,
         },
         answers: reports.is_up(node),
+        stopped: absence == Some(Absence::Stopped),
         metadata_believed: reports.metadata(node).and_then(LocalMetadata::is_believed),
         awaited_device: match absence {
             Some(Absence::Awaits(device, _)) => Some(device),

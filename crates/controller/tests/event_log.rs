@@ -23,11 +23,14 @@ use crate::support::{CLUSTER, controller, open, register};
 /// How long another one may take to steer: until the lease ends, which is six seconds, and to look.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// For how long the lease of whoever steers lives on its own at least, in milliseconds: it is renewed each two of six seconds.
+const LEASE_MS_MIN: u64 = 4000;
+
 /// A node's process, as far as the control plane is concerned.
 struct Process {
     controller: Controller,
     address: SocketAddr,
-    _report: watch::Sender<LocalReport>,
+    report: watch::Sender<LocalReport>,
     server: JoinHandle<()>,
     steering: JoinHandle<()>,
 }
@@ -88,7 +91,7 @@ impl Process {
         let routes = router(Arc::new(controller.clone()), Door::Open);
         Self {
             address,
-            _report: report,
+            report,
             server: tokio::spawn(async move {
                 server::serve(listener, routes).await;
             }),
@@ -255,6 +258,26 @@ async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_
     }
     assert_eq!(pieces, log.events);
     for process in [first, second, third] {
+        process.stop().await;
+    }
+}
+
+/// Nobody has to wait until its lease ends.
+#[tokio::test]
+async fn a_node_that_is_told_to_stop_leaves_it_to_others_to_steer() {
+    let (folder, store) = founded().await;
+    let folder = folder.path();
+    let first = Process::steering(&store, folder).await;
+    let second = Process::start(2, &store, folder).await;
+    let steers = first.told(EventKind::Steering, "node n1", 1).await;
+    second.has(&steers[0]).await;
+    let stopped_ms = now_ms();
+    first.report.send_modify(|report| report.stopping = true);
+    // It runs on for a while, and stands no more.
+    let next = second.told(EventKind::Steering, "node n2", 1).await;
+    let after_ms = next[0].at_ms - stopped_ms;
+    assert!(after_ms < LEASE_MS_MIN, "it took {after_ms} ms");
+    for process in [first, second] {
         process.stop().await;
     }
 }

@@ -41,6 +41,7 @@ mod believed;
 mod bookmark;
 mod denials;
 mod documents;
+mod farewell;
 mod following;
 mod key;
 mod lacking;
@@ -50,6 +51,7 @@ mod standing;
 
 pub(crate) use access::Swapped;
 use bookmark::Bookmarks;
+use farewell::Farewell;
 use key::Key;
 use lacking::pairs;
 use standing::Standing;
@@ -206,6 +208,7 @@ pub(crate) struct Cluster {
     /// Since when no answer has been believed.
     astray_since: Option<Instant>,
     register_retry: Option<Instant>,
+    farewell: Farewell,
     out: VecDeque<(MetadataToken, MetadataRequest)>,
     changes: VecDeque<Change>,
 }
@@ -302,6 +305,7 @@ impl Cluster {
             self.register_retry,
             self.renew_at,
             next_bookmark,
+            self.farewell_due(),
         ];
         retries.into_iter().flatten().min()
     }
@@ -447,21 +451,24 @@ impl Cluster {
                 self.changes
                     .push_back(Change::Proposed(slice, Proposed::Unknown));
             }
-            (Purpose::SayScrubbed(record), answer) => {
-                if matches!(answer, MetadataAnswer::Transacted(outcome) if outcome.succeeded) {
-                    self.scrubbed.insert(record.slice, record.round);
-                }
-                self.changes.push_back(Change::SaidScrubbed(record.slice));
-            }
+            (Purpose::SayScrubbed(record), answer) => self.scrubbed_said(&record, &answer),
+            (Purpose::SayStopped, answer) => self.farewell_answered(now, &answer),
             (Purpose::ReadAccess(volume, number), answer) => {
                 self.access_read(volume, number, &answer);
             }
             (Purpose::SwapAccess(volume, number, value), answer) => {
                 self.access_swapped(volume, number, value, &answer);
             }
-            (Purpose::Refresh(_) | Purpose::Propose(..), _)
-            | (Purpose::Watch | Purpose::Deny | Purpose::SayStopped, _) => {}
+            (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch | Purpose::Deny, _) => {}
         }
+    }
+
+    /// What came of saying that a slice's part of a scrub is done.
+    fn scrubbed_said(&mut self, record: &ScrubbedRecord, answer: &MetadataAnswer) {
+        if matches!(answer, MetadataAnswer::Transacted(outcome) if outcome.succeeded) {
+            self.scrubbed.insert(record.slice, record.round);
+        }
+        self.changes.push_back(Change::SaidScrubbed(record.slice));
     }
 
     fn ask(&mut self, purpose: Purpose, request: MetadataRequest) -> MetadataToken {

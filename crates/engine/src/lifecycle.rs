@@ -319,7 +319,9 @@ impl Engine {
             at_last: now + STOP_MAX,
         };
         self.portal.drop_all(now, &self.volumes);
-        self.world.cluster.say_stopped(self.config.node);
+        if !self.failed {
+            self.world.cluster.is_to_say_stopped(now, self.config.node);
+        }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.stop(context));
         }
@@ -348,10 +350,14 @@ impl Engine {
         let Life::Stopping { until, .. } = self.life else {
             return;
         };
-        let done = self.replicas.values().all(Replica::is_stopped)
-            && !self.world.cluster.is_saying_stopped();
+        self.world.cluster.say_stopped(self.world.now);
+        let is_unsaid = self.world.cluster.is_saying_stopped();
+        let done = self.replicas.values().all(Replica::is_stopped) && !is_unsaid;
         if done || self.failed || self.world.now >= until {
             self.life = Life::Stopped;
+            if is_unsaid {
+                self.world.notices.push(Notice::Unsaid);
+            }
             self.hand_over(out);
             let is_displaced = self.world.cluster.successor(self.config.node).is_some();
             out.push(if is_displaced {

@@ -119,6 +119,8 @@ pub enum Notice {
         /// Where other nodes reach it.
         peer: String,
     },
+    /// It could not be said in the metadata that this node ends because it was told to.
+    Unsaid,
     /// A device that was given is none of the store's.
     Stray(DiskId, Stray),
     /// A device has left the store.
@@ -164,6 +166,7 @@ impl Notice {
             | Self::JournalRotten(_)
             | Self::StoreBehind
             | Self::Replaced { .. }
+            | Self::Unsaid
             | Self::Stray(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
@@ -231,6 +234,9 @@ impl Notice {
             Self::Displaced { peer } => write!(
                 formatter,
                 "another machine, reached at {peer}, has taken this node's place, with other devices: this one ends"
+            ),
+            Self::Unsaid => formatter.write_str(
+                "the metadata was not told that this node stops: others take it for lost",
             ),
             _ => unreachable!("the others are told of elsewhere"),
         }
@@ -311,7 +317,8 @@ impl Notice {
             | Self::VolumeDeleted(_)
             | Self::Rejected(_)
             | Self::Replaced { .. }
-            | Self::Displaced { .. } => self.fmt_metadata(formatter),
+            | Self::Displaced { .. }
+            | Self::Unsaid => self.fmt_metadata(formatter),
             Self::JournalRotten(rotten) => write!(
                 formatter,
                 "the journal on device {} is bad at byte {}, in segment {}, from group {} of partition {} on: what is \

@@ -327,6 +327,14 @@ impl Registration {
         }
     }
 
+    /// That the node on record is this start.
+    pub(crate) fn as_registered(&self) -> Compare {
+        Compare::Value {
+            key: self.node_key(),
+            equals: self.own.encode(),
+        }
+    }
+
     /// That this start ends because it was told to.
     pub(crate) fn stop(&self) -> StopRecord {
         StopRecord {

@@ -39,6 +39,20 @@ fn it_has_said_so_before_it_ends() {
 }
 
 #[test]
+fn it_says_so_once_more_where_that_has_failed() {
+    let mut bench = bench();
+    bench.pass(1000);
+    bench.metadata = Some(Vec::new());
+    bench.stop();
+    bench.pass(100);
+    bench.refuse_metadata();
+    assert!(!bench.has_stopped);
+    bench.pass(300);
+    assert!(bench.has_stopped);
+    assert_eq!(says_stopped(&bench), Some(true));
+}
+
+#[test]
 fn it_ends_where_the_metadata_says_nothing() {
     let mut bench = bench();
     bench.pass(1000);

@@ -170,6 +170,9 @@ impl Reactor {
                 }
                 tracing::info!("stopping");
                 give_up = Some(Instant::now() + STOP_TIME_MAX);
+                // Whoever steers here leaves it to others before they look for this node.
+                self.reporter.stops();
+                self.make_report();
                 batch.events.push(Event::Stop);
             }
             if give_up.is_some_and(|give_up| Instant::now() >= give_up) {

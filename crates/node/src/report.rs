@@ -41,6 +41,8 @@ pub(crate) struct Reporter {
     name: String,
     /// How the process before this one ended.
     before: Option<ProcessEnd>,
+    /// It was told to stop.
+    stopping: bool,
     /// Once it is registered: as which start, with which store.
     registered: Option<(Incarnation, StoreId)>,
     /// Where absent devices were.
@@ -99,6 +101,7 @@ impl Reporter {
             node: config.node.0,
             name: config.name.clone(),
             before,
+            stopping: false,
             registered: None,
             awaited: None,
             awaited_told: None,
@@ -172,6 +175,11 @@ impl Reporter {
         devices
     }
 
+    /// The node was told to stop: reports say so from now on.
+    pub(crate) fn stops(&mut self) {
+        self.stopping = true;
+    }
+
     /// The report for this state of the engine; `names` has the paths of disks by their numbers.
     pub(crate) fn report(&mut self, status: &NodeStatus, names: &[PathBuf]) -> LocalReport {
         self.made += 1;
@@ -190,6 +198,7 @@ impl Reporter {
             process_before: self.before,
             metadata_revision: status.known_through.0,
             number: self.made,
+            stopping: self.stopping,
             open: status.open,
             awaited_device: self.awaited.as_ref().map(|(path, _)| path.clone()),
             awaited_cause: self.awaited.as_ref().map(|(_, cause)| *cause),

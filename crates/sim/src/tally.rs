@@ -71,6 +71,7 @@ impl Tally {
             | Notice::Rejected(_)
             | Notice::Replaced { .. }
             | Notice::Displaced { .. }
+            | Notice::Unsaid
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)
             | Notice::DeviceAbsent(..)

@@ -363,6 +363,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::Rejected(_) => "rejected",
         Notice::Replaced { .. } => "replaced",
         Notice::Displaced { .. } => "displaced",
+        Notice::Unsaid => "unsaid that it stops",
         Notice::Stray(..) => "stray device",
         Notice::DeviceLeft(_) => "device left",
         Notice::DeviceAbsent(..) => "device absent",

@@ -94,6 +94,9 @@ pub struct LocalReport {
     pub process_before: Option<ProcessEnd>,
     /// Which report of this start it is, from 1: each is made after the one before.
     pub number: u64,
+    /// It was told to stop: told within the process, for it ends when others might hear of it.
+    #[serde(skip)]
+    pub stopping: bool,
     /// Whether its devices are open, and none has failed.
     pub open: bool,
     /// The device that it waits for before it opens them; null where it waits for none.

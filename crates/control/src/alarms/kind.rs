@@ -46,8 +46,6 @@ pub enum AlarmKind {
     Overcommitted,
     /// A node is down, or does not take part.
     NodeLost,
-    /// A node was stopped, and is down since.
-    NodeStopped,
     /// A device is missing, has failed, or was taken away.
     DeviceLost,
     /// A device answers slowly: the 99th percentile of the last minute, in milliseconds.
@@ -102,13 +100,12 @@ const ROOM: &str = "Have hosts unmap what they do not need (`fstrim`), add devic
 
 impl AlarmKind {
     /// Every kind, in the order of the reference.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 18] = [
         Self::PoolFilling,
         Self::PoolLow,
         Self::PoolAlmostFull,
         Self::Overcommitted,
         Self::NodeLost,
-        Self::NodeStopped,
         Self::DeviceLost,
         Self::DeviceSlow,
         Self::VolumeDegraded,
@@ -204,20 +201,9 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         direction: Direction::Rising,
         default: (1, 1, 10),
         title: "A node is lost",
-        meaning: "A node does not answer, or nothing that it holds can be relied on. What it held has a copy less until it is back, or that is made anew elsewhere.",
+        meaning: "A node does not answer, or nothing that it holds can be relied on. What it held has a copy less until it is back, or that is made anew elsewhere. One that was told to stop is not lost before it has been away for ten minutes.",
         action: "On its machine: `systemctl start holdfast-node`, and if it does not stay up, `journalctl -u holdfast-node`; \
                  where that does not answer either, see to the machine and its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
-    },
-    AlarmText {
-        code: "node-stopped",
-        severity: AlarmSeverity::Warning,
-        unit: AlarmUnit::State,
-        direction: Direction::Rising,
-        default: (1, 1, 600),
-        title: "A node was stopped, and stays so",
-        meaning: "Somebody stopped a node, or its machine was shut down, and it has not been started again for longer than a restart takes. What it held has a copy less until it is back, or that is made anew elsewhere.",
-        action: "Start it (`systemctl start holdfast-node`) when what it was stopped for is done. Before longer work on its machine: \
-                 `holdfast node maintenance on`, which lets nothing be rebuilt elsewhere and raises no alarm.",
     },
     AlarmText {
         code: "device-lost",

@@ -6,7 +6,7 @@ use std::string::ToString;
 use std::vec;
 
 use holdfast_model::metadata::Revision;
-use holdfast_model::record::{Bookmark, BookmarkRecord, DenialRecord, NodeRecord};
+use holdfast_model::record::{Bookmark, BookmarkRecord, DenialRecord, NodeRecord, StopRecord};
 use holdfast_model::{Incarnation, Policy};
 
 use super::*;
@@ -95,6 +95,13 @@ fn the_denial_of_a_removed_node_goes_and_its_bookmark_stays() {
     let (denied, left) = (DenialRecord::key(node(3)), BookmarkRecord::key(node(3)));
     lab.put(denied.clone(), &denial);
     lab.put(left.clone(), &bookmark);
+    let stop = StopRecord {
+        schema: 1,
+        node: node(3),
+        incarnation: Incarnation(1),
+    };
+    let stopped = StopRecord::key(node(3));
+    lab.put(stopped.clone(), &stop);
     assert_eq!(lab.order(3, Order::Remove), Ok(true));
     let mut is_there = |key: String| {
         let equals = Revision(0);
@@ -104,7 +111,7 @@ fn the_denial_of_a_removed_node_goes_and_its_bookmark_stays() {
         };
         !lab.transact(&is_absent).succeeded
     };
-    assert!(!is_there(denied) && is_there(left));
+    assert!(!is_there(denied) && !is_there(stopped) && is_there(left));
 }
 
 #[test]

@@ -49,9 +49,8 @@ struct Rising {
 pub(crate) type Held = (AlarmKind, String, u64);
 
 /// Of which it is kept that they are bad: that a node is lost, or how a volume is, is told whenever it is otherwise.
-const KEPT: [AlarmKind; 4] = [
+const KEPT: [AlarmKind; 3] = [
     AlarmKind::NodeLost,
-    AlarmKind::NodeStopped,
     AlarmKind::VolumeDegraded,
     AlarmKind::VolumeStopped,
 ];

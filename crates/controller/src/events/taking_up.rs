@@ -57,7 +57,8 @@ impl Found {
                 EventKind::AlarmRaised => kind_of(&event.detail) == kind_of(&change.detail),
                 _ => event.detail == change.detail,
             };
-            (event.kind, &event.subject) == (change.kind, &change.subject) && is_same
+            let is_kind = event.kind == change.kind || is_away(event.kind) && is_away(change.kind);
+            is_kind && event.subject == change.subject && is_same
         };
         let last = self.since.iter().rposition(is_it);
         last.is_some_and(|last| {
@@ -70,6 +71,11 @@ impl Found {
 /// The kind of an alarm in the words of an event.
 fn kind_of(words: &str) -> &str {
     words.split(':').next().unwrap_or_default()
+}
+
+/// Whether a node is away then, for whichever reason.
+const fn is_away(kind: EventKind) -> bool {
+    matches!(kind, EventKind::NodeLost | EventKind::NodeStopped)
 }
 
 /// Whether what has changed so may be otherwise again after that event.
@@ -252,6 +258,11 @@ mod tests {
             "down: it has been silent for 9 s",
         );
         assert!(found(&[lost]).has_told(&change(longer)));
+
+        let stopped = (EventKind::NodeStopped, "node n2", "down: it was stopped");
+        assert!(found(&[stopped]).has_told(&change(lost)), "it is away once");
+        assert!(!found(&[stopped, back]).has_told(&change(lost)));
+        assert!(found(&[stopped, back]).has_told(&change(back)));
 
         let raised = |words| (EventKind::AlarmRaised, "node n2", words);
         let (filling, fuller) = ("pool-filling: 71 %", "pool-filling: 72 %");

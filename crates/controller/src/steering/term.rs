@@ -39,7 +39,7 @@ pub(super) struct Lead {
 pub(super) enum Over {
     /// Somebody else steers, or the metadata does not answer.
     Deposed,
-    /// The node of this process is none of the cluster's any more.
+    /// The node of this process is none of the cluster's any more, or was told to stop.
     NoNode,
     /// It does not follow the metadata.
     Unsure,

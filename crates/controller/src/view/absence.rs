@@ -33,8 +33,7 @@ pub(super) fn words(absence: &Absence) -> String {
 /// What is waited for.
 pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     match absence {
-        Absence::Down => format!("{node} to come back"),
-        Absence::Stopped => format!("{node} to be started"),
+        Absence::Down | Absence::Stopped => format!("{node} to come back"),
         Absence::Awaits(device, AwaitedCause::Failed) => format!("{device} of {node} to work"),
         Absence::Awaits(device, AwaitedCause::CutShort) => {
             format!("{device} of {node} to be as long as it was")

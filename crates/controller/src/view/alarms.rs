@@ -65,6 +65,9 @@ impl Progress {
     }
 }
 
+/// For how long a node that was told to stop is not lost: longer than a machine takes to start.
+const STOPPED_SECONDS: u64 = 600;
+
 /// What is seen, and what of it is held.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
@@ -229,38 +232,21 @@ fn of_node(
     let subject = format!("node {}", node.name);
     let all = &mut looked.all;
     of_devices(all, reports, node, &subject);
-    let of = |kinds: &[FindingKind]| findings.iter().find(|it| kinds.contains(&it.kind));
-    let lost = of(&[
-        FindingKind::NodeDown,
-        FindingKind::DevicesFailed,
-        FindingKind::NotRegisteredYet,
-    ]);
-    // One that says that its devices have failed is not away.
-    let is_for_that = standing(inventory, node.node) == NodeStanding::Maintenance
-        && lost.is_some_and(|it| it.kind != FindingKind::DevicesFailed);
-    // Since when is told by the alarm itself.
-    let words = lost.map(|finding| match finding.kind {
-        FindingKind::NodeDown => SILENT,
-        _ => &finding.what,
-    });
-    let is_stopped = reports.absence(node.node) == Some(Absence::Stopped);
-    let words = words.filter(|_| !is_stopped);
-    looked.state(AlarmKind::NodeLost, &subject, words, is_for_that);
-    let words = is_stopped.then_some(STOPPED);
-    looked.state(AlarmKind::NodeStopped, &subject, words, is_for_that);
+    of_loss(looked, inventory, reports, node, findings);
+    let of = |kind| findings.iter().find(|it| it.kind == kind);
     let all = &mut looked.all;
     if !reports.takes_part(node.node) {
         all.silent.insert(subject.clone());
     }
     if reports.is_up(node.node) {
-        let astray = of(&[FindingKind::MetadataLost]);
+        let astray = of(FindingKind::MetadataLost);
         is(all, AlarmKind::MetadataLost, &subject, astray);
     }
     if !reports.takes_part(node.node) {
         return;
     }
     // Of those that were put right it is told, too.
-    let bad = of(&[FindingKind::BadBlocks]).filter(|it| it.health != Health::Healthy);
+    let bad = of(FindingKind::BadBlocks).filter(|it| it.health != Health::Healthy);
     is(all, AlarmKind::BadBlocks, &subject, bad);
     let room = reports.room(node.node).filter(|it| it.bytes > 0);
     for kind in [
@@ -279,6 +265,39 @@ fn of_node(
         add(all, kind, &subject, value, detail.unwrap_or_default());
     }
     vitals(all, reports, node, &subject, wall_ms);
+}
+
+/// Whether a node is lost. Since when is told by the alarm itself.
+fn of_loss(
+    looked: &mut Looked,
+    inventory: &Inventory,
+    reports: &Reports,
+    node: &NodeRecord,
+    findings: &[Finding],
+) {
+    let lost = findings.iter().find(|it| {
+        matches!(
+            it.kind,
+            FindingKind::NodeDown | FindingKind::DevicesFailed | FindingKind::NotRegisteredYet
+        )
+    });
+    // One that says that its devices have failed is not away.
+    let is_for_that = standing(inventory, node.node) == NodeStanding::Maintenance
+        && lost.is_some_and(|it| it.kind != FindingKind::DevicesFailed);
+    let (kind, subject) = (AlarmKind::NodeLost, format!("node {}", node.name));
+    let is_stopped = reports.absence(node.node) == Some(Absence::Stopped);
+    let silence = reports.silence(node.node).map_or(0, |it| it.0);
+    if is_stopped && !is_for_that && silence < STOPPED_SECONDS {
+        // Nothing comes of it, nor is it over where it was lost before.
+        add(&mut looked.all, kind, &subject, None, STOPPED);
+        return;
+    }
+    let words = lost.map(|finding| match finding.kind {
+        FindingKind::NodeDown if is_stopped => STOPPED,
+        FindingKind::NodeDown => SILENT,
+        _ => &finding.what,
+    });
+    looked.state(kind, &subject, words, is_for_that);
 }
 
 /// What a node says of its devices. While it is away it says nothing.

@@ -7,6 +7,7 @@ use holdfast_model::record::CLUSTER_KEY;
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Duration, Instant};
 
+use super::farewell::Farewell;
 use super::lacking::pairs;
 use super::{Change, Cluster, Purpose, RETRY, Swapped};
 use crate::{Astray, Notice};
@@ -138,8 +139,8 @@ impl Cluster {
             | Purpose::Refresh(_)
             | Purpose::Watch
             | Purpose::Vouch(..)
-            | Purpose::SayStopped
             | Purpose::Deny => {}
+            Purpose::SayStopped => self.farewell = Farewell::No,
         }
         if self.registered && !self.is_listing() {
             // Others that are refused meanwhile put it off no further.

@@ -3,10 +3,9 @@
 //! Invariant: why the node is not registered is told once, and again when the reason is another one.
 
 use alloc::collections::BTreeSet;
-use alloc::vec;
 
-use holdfast_model::metadata::{Operation, TransactionOutcome};
-use holdfast_model::record::{NodeRecord, Record, StopRecord};
+use holdfast_model::metadata::TransactionOutcome;
+use holdfast_model::record::NodeRecord;
 use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_stdx::Instant;
@@ -52,23 +51,6 @@ impl Cluster {
         let registration = self.registration.as_ref().filter(|_| self.registered)?;
         let record = self.nodes.get(&node)?;
         registration.is_displaced_by(record).then_some(record)
-    }
-
-    /// Says that this process ends because it was told to: whoever looks for the node then knows that it is not lost. A word late,
-    /// or of a process that is the node no more, is of no start that anybody looks for.
-    pub(crate) fn say_stopped(&mut self, node: NodeId) {
-        if !self.registered || !self.may_change() || self.successor(node).is_some() {
-            return;
-        }
-        let record = self.own().stop();
-        let put = Operation::put(StopRecord::key(node), record.encode());
-        self.transact(Purpose::SayStopped, vec![], vec![put]);
-    }
-
-    /// Whether that is under way.
-    pub(crate) fn is_saying_stopped(&self) -> bool {
-        let mut purposes = self.requests.values();
-        purposes.any(|(purpose, _)| matches!(purpose, Purpose::SayStopped))
     }
 
     /// The metadata says who this node is.

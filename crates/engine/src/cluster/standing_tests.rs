@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{MetadataAnswer, MetadataError, Operation, Selector};
 use holdfast_model::record::{
-    ClusterRecord, IntentRecord, MachineRecord, NodeRecord, NodeStanding, Record,
+    ClusterRecord, IntentRecord, MachineRecord, NodeRecord, NodeStanding, Record, StopRecord,
 };
 
 use super::super::processes::{
@@ -67,6 +67,27 @@ fn whoever_was_replaced_does_not_come_back() {
     assert!(!first.registered && !blank.is_displaced());
     let rejection = first.cluster.rejection();
     assert!(matches!(rejection, Some(Rejection::OtherMachine { .. })));
+}
+
+/// Others would take the node for stopped that runs.
+#[test]
+fn whoever_was_replaced_does_not_say_that_the_node_stops() {
+    let (mut metadata, mut now, mut first) = registered();
+    let mut blank = Process::take_over(6, "one", FOUR);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
+    assert!(
+        blank.registered && !first.is_displaced(),
+        "it has yet to hear of it"
+    );
+    let mut says = |process: &mut Process| {
+        process.cluster.is_to_say_stopped(now, NodeId(1));
+        process.cluster.say_stopped(now);
+        process.step(now, &mut metadata);
+        assert!(!process.cluster.is_saying_stopped());
+        metadata.keys.contains_key(&StopRecord::key(NodeId(1)))
+    };
+    assert!(!says(&mut first));
+    assert!(says(&mut blank));
 }
 
 #[test]

@@ -417,6 +417,15 @@ impl Bench {
         self.work();
     }
 
+    /// Lets the metadata fail to do what it was asked, and do all that it is asked from now on.
+    pub(crate) fn refuse_metadata(&mut self) {
+        for (token, _) in self.metadata.take().into_iter().flatten() {
+            let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+            self.handle(Event::Metadata { token, answer });
+        }
+        self.work();
+    }
+
     /// Lets the metadata answer what it was asked, and all that it is asked from now on.
     pub(crate) fn release_metadata(&mut self) {
         for (token, request) in self.metadata.take().into_iter().flatten() {

@@ -136,7 +136,8 @@ pub(super) fn read_secret(file: &Path) -> Result<Secret, Failure> {
 
 fn text(initiators: &[Initiator]) -> String {
     if initiators.is_empty() {
-        return "no initiator is on record\n".to_owned();
+        return "no initiator is on record; who has sessions: `holdfast volume sessions NAME`\n"
+            .to_owned();
     }
     let rows: Vec<_> = initiators
         .iter()

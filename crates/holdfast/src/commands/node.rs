@@ -190,8 +190,11 @@ fn changed(node: &Node) -> String {
     let site = node.site.as_ref().map(|site| format!(" in {site}"));
     let site = site.unwrap_or_default();
     let left = to_move(node).map(|left| format!("; {left} to move: `holdfast node show {name}`"));
+    let state = state(node);
+    let state = (state != "up").then(|| format!(", and {state}"));
     format!(
-        "node {name} is {standing}{site}{}\n",
+        "node {name} is {standing}{site}{}{}\n",
+        state.unwrap_or_default(),
         left.unwrap_or_default()
     )
 }
@@ -298,6 +301,7 @@ pub(crate) fn state(node: &Node) -> String {
     match (node.state, &node.awaited_device) {
         (NodeState::Up, _) if is_disbelieved => format!("up, {DISBELIEVED}"),
         (NodeState::Up, _) => "up".to_owned(),
+        (NodeState::Down, _) if node.stopped => "stopped".to_owned(),
         (NodeState::Down, _) if !node.answers => "down".to_owned(),
         (NodeState::Down, Some(device)) => format!("waiting for device {device}"),
         (NodeState::Down, None) if is_disbelieved => DISBELIEVED.to_owned(),
@@ -327,6 +331,7 @@ pub(crate) mod tests {
             node: 1,
             state: NodeState::Up,
             answers: true,
+            stopped: false,
             metadata_believed: Some(true),
             awaited_device: None,
             portal: "h:1".to_owned(),
@@ -377,6 +382,16 @@ pub(crate) mod tests {
         let told = text(&NodeList { nodes, next: None });
         assert!(told.contains("  devices not open  "), "{told}");
         assert!(told.contains("  waiting for device /dev/sdc  "), "{told}");
+        let stopped = Node {
+            state: NodeState::Down,
+            answers: false,
+            stopped: true,
+            ..node(NodeStanding::Active, 1)
+        };
+        assert_eq!(changed(&stopped), "node n1 is active, and stopped\n");
+        let nodes = vec![stopped];
+        let told = text(&NodeList { nodes, next: None });
+        assert!(told.contains("n1    stopped  "), "{told}");
         let far = |state| {
             let other = node(NodeStanding::Active, 1);
             let nodes = vec![Node {

@@ -102,7 +102,7 @@ pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
         // Of a new volume that is known as soon as it is there.
         Some(last) if last.findings == ScrubFindings::default() => {
             text.push_str(&format!(
-                "scrubbed  nothing: until {} UTC nothing had been written to it\n",
+                "scrubbed  {} UTC: there was nothing in it\n",
                 utc(last.ended_seconds * 1000)
             ));
         }
@@ -164,8 +164,7 @@ mod tests {
             ..Scrub::default()
         };
         let told = text(&new, 3);
-        let words =
-            "scrubbed  nothing: until 1970-01-01 00:01:10.000 UTC nothing had been written to it\n";
+        let words = "scrubbed  1970-01-01 00:01:10.000 UTC: there was nothing in it\n";
         assert_eq!(told, words);
         scrub.running = Some(ScrubRun {
             round: 2,

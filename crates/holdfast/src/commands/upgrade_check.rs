@@ -372,6 +372,7 @@ mod tests {
             node: 1,
             state: NodeState::Up,
             answers: true,
+            stopped: false,
             metadata_believed: Some(true),
             awaited_device: None,
             portal: "h:1".to_owned(),

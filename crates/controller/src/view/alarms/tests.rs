@@ -41,12 +41,17 @@ fn with(mut inventory: Inventory, standings: &[(u16, Wanted)]) -> Inventory {
 
 /// Node 2 is away, and the copy on it.
 fn without_n2() -> (Inventory, Reports) {
+    away_for(11)
+}
+
+/// The same for so many seconds.
+fn away_for(seconds: u64) -> (Inventory, Reports) {
     let alone = [(1, Membership::InSync), (2, ABSENT)];
     let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
     let slices = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
     let silence = LocalSilence {
         node: 2,
-        seconds: 11,
+        seconds,
         at_least: false,
     };
     let silent = LocalReport {
@@ -109,20 +114,29 @@ fn what_is_away_for_maintenance_is_held_and_said() {
 }
 
 #[test]
-fn a_node_that_was_stopped_is_not_lost() {
+fn a_node_that_was_stopped_is_lost_when_it_stays_away() {
     let (inventory, reports) = without_n2();
-    let reports = reports.but_stopped([NodeId(2)].into());
-    let values = |inventory: &Inventory| {
-        let seen = looked(inventory, &reports);
-        [AlarmKind::NodeLost, AlarmKind::NodeStopped].map(|kind| value(&seen, kind, "node n2"))
+    let stopped = reports.but_stopped([NodeId(2)].into());
+    let lost = |inventory: &Inventory, reports: &Reports| {
+        let seen = looked(inventory, reports);
+        let subject = (AlarmKind::NodeLost, "node n2".to_owned());
+        let observed = &seen.all.seen[&subject];
+        (observed.value, observed.detail.clone(), seen.held.len())
     };
-    assert_eq!(values(&inventory), [Some(Some(0)), Some(Some(1))]);
-    let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
+    let words = || "it was stopped".to_owned();
     assert_eq!(
-        values(&inventory),
-        [Some(Some(0)), Some(None)],
-        "it is what was meant"
+        lost(&inventory, &stopped),
+        (None, words(), 0),
+        "nor is it over"
     );
+    let (_, reports) = away_for(600);
+    let for_long = reports.but_stopped([NodeId(2)].into());
+    assert_eq!(lost(&inventory, &for_long), (Some(1), words(), 0));
+    let inventory = with(inventory, &[(2, Wanted::Maintenance)]);
+    for reports in [&stopped, &for_long] {
+        let (value, _, held) = lost(&inventory, reports);
+        assert_eq!((value, held), (None, 2), "it is what was meant");
+    }
 }
 
 #[test]
