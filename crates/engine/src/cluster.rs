@@ -323,6 +323,9 @@ impl Cluster {
         if self.register_retry.is_some_and(|retry| retry <= now) {
             self.introduce();
         }
+        if self.farewell_due().is_some_and(|due| due <= now) {
+            self.bid_farewell();
+        }
     }
 
     /// Asks for a slice's record as it is now.

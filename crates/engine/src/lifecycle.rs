@@ -320,7 +320,7 @@ impl Engine {
         };
         self.portal.drop_all(now, &self.volumes);
         if !self.failed {
-            self.world.cluster.is_to_say_stopped(now, self.config.node);
+            self.world.cluster.say_stopped(now, self.config.node);
         }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.stop(context));
@@ -350,7 +350,6 @@ impl Engine {
         let Life::Stopping { until, .. } = self.life else {
             return;
         };
-        self.world.cluster.say_stopped(self.world.now);
         let is_unsaid = self.world.cluster.is_saying_stopped();
         let done = self.replicas.values().all(Replica::is_stopped) && !is_unsaid;
         if done || self.failed || self.world.now >= until {

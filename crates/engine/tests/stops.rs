@@ -8,11 +8,17 @@ use crate::bench::{Bench, ME, SLICE, first_record};
 
 const VOLUME: VolumeId = SLICE.volume;
 
-fn bench() -> Bench {
-    Bench::new(&[
+/// A node that was told to stop, and whose metadata answers nothing from then on.
+fn stopping() -> Bench {
+    let mut bench = Bench::new(&[
         volume_document(VOLUME),
         (SliceRecord::key(SLICE), first_record().encode()),
-    ])
+    ]);
+    bench.pass(1000);
+    assert_eq!(says_stopped(&bench), None);
+    bench.metadata = Some(Vec::new());
+    bench.stop();
+    bench
 }
 
 fn says_stopped(bench: &Bench) -> Option<bool> {
@@ -23,11 +29,7 @@ fn says_stopped(bench: &Bench) -> Option<bool> {
 
 #[test]
 fn it_has_said_so_before_it_ends() {
-    let mut bench = bench();
-    bench.pass(1000);
-    assert_eq!(says_stopped(&bench), None);
-    bench.metadata = Some(Vec::new());
-    bench.stop();
+    let mut bench = stopping();
     bench.pass(1000);
     assert!(!bench.has_stopped, "nobody knows yet");
     bench.release_metadata();
@@ -40,10 +42,7 @@ fn it_has_said_so_before_it_ends() {
 
 #[test]
 fn it_says_so_once_more_where_that_has_failed() {
-    let mut bench = bench();
-    bench.pass(1000);
-    bench.metadata = Some(Vec::new());
-    bench.stop();
+    let mut bench = stopping();
     bench.pass(100);
     bench.refuse_metadata();
     assert!(!bench.has_stopped);
@@ -54,10 +53,7 @@ fn it_says_so_once_more_where_that_has_failed() {
 
 #[test]
 fn it_ends_where_the_metadata_says_nothing() {
-    let mut bench = bench();
-    bench.pass(1000);
-    bench.metadata = Some(Vec::new());
-    bench.stop();
+    let mut bench = stopping();
     bench.pass(1600);
     assert!(bench.has_stopped);
 }

@@ -26,19 +26,17 @@ pub(super) enum Farewell {
 }
 
 impl Cluster {
-    /// This process ends because it was told to. Somebody who is not the node on record says nothing.
-    pub(crate) fn is_to_say_stopped(&mut self, now: Instant, node: NodeId) {
+    /// This process ends because it was told to: says so, now or when something may be changed. Somebody who is not the node on
+    /// record says nothing.
+    pub(crate) fn say_stopped(&mut self, now: Instant, node: NodeId) {
         let is_on_record = self.registered && self.rejection().is_none();
         if is_on_record && !self.is_astray() && self.successor(node).is_none() {
             self.farewell = Farewell::Due(now);
         }
     }
 
-    /// Says it, where that is due, and something may be changed.
-    pub(crate) fn say_stopped(&mut self, now: Instant) {
-        if self.farewell_due().is_none_or(|due| due > now) {
-            return;
-        }
+    /// Says it.
+    pub(super) fn bid_farewell(&mut self) {
         let own = self.own();
         let (is_still_on_record, record) = (own.as_registered(), own.stop());
         let put = Operation::put(StopRecord::key(record.node), record.encode());

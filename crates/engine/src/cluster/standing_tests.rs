@@ -80,8 +80,7 @@ fn whoever_was_replaced_does_not_say_that_the_node_stops() {
         "it has yet to hear of it"
     );
     let mut says = |process: &mut Process| {
-        process.cluster.is_to_say_stopped(now, NodeId(1));
-        process.cluster.say_stopped(now);
+        process.cluster.say_stopped(now, NodeId(1));
         process.step(now, &mut metadata);
         assert!(!process.cluster.is_saying_stopped());
         metadata.keys.contains_key(&StopRecord::key(NodeId(1)))
