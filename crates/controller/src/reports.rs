@@ -113,13 +113,6 @@ pub(crate) enum Absence {
     Estranged(String),
 }
 
-impl Absence {
-    /// Whether it does not answer, for whichever reason.
-    pub(crate) const fn is_silence(&self) -> bool {
-        matches!(self, Self::Down | Self::Stopped)
-    }
-}
-
 impl Report {
     fn new(
         Answered {

@@ -123,9 +123,9 @@ impl Controller {
         inventory: &Inventory,
         reports: &Reports,
     ) -> Result<BTreeSet<NodeId>, Problem> {
-        let is_silent =
-            |node: &&NodeRecord| reports.absence(node.node).is_some_and(|it| it.is_silence());
-        if !inventory.nodes.values().any(|node| is_silent(&node)) {
+        let nodes = inventory.nodes.values();
+        let silent: Vec<&NodeRecord> = nodes.filter(|it| !reports.is_up(it.node)).collect();
+        if silent.is_empty() {
             return Ok(BTreeSet::new());
         }
         let query = Transaction {
@@ -140,7 +140,7 @@ impl Controller {
         // What a newer version says in other words is not known.
         let said = said.filter_map(|pair| StopRecord::decode(&pair.value).ok());
         let said: Vec<StopRecord> = said.collect();
-        let silent = inventory.nodes.values().filter(is_silent);
+        let silent = silent.into_iter();
         let stopped = silent.filter(|node| said.iter().any(|said| said.is_of(node)));
         Ok(stopped.map(|node| node.node).collect())
     }

@@ -101,9 +101,7 @@ impl Controller {
             LocalMetadata::Behind => Steering::Disbelieved,
         }
     }
-}
 
-impl Controller {
     /// Waits until the node of this process was told to stop.
     pub(crate) async fn is_told_to_stop(&self) {
         if let Some(mut told) = self.local.clone()

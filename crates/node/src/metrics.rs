@@ -360,14 +360,11 @@ impl Metrics {
         let unserved = report.volumes.iter().filter(|it| !it.serving).count();
         self.volumes_unserved.set(level(unserved as u64));
         self.volume_names.clear();
-        for volume in &report.volumes {
-            let name = volume.name.clone().map(|name| VolumeName {
-                volume: VolumeId(volume.volume).to_string(),
-                name,
-            });
-            if let Some(name) = name {
-                self.volume_names.get_or_create(&name).set(1);
-            }
+        let volumes = report.volumes.iter();
+        for (volume, name) in volumes.filter_map(|it| Some((it.volume, it.name.clone()?))) {
+            let volume = VolumeId(volume).to_string();
+            let named = VolumeName { volume, name };
+            self.volume_names.get_or_create(&named).set(1);
         }
         let lacking = report.slices.iter().map(|it| it.lacking.len() as u64);
         self.replicas_lacking.set(level(lacking.sum()));

@@ -30,6 +30,15 @@ pub(super) fn words(absence: &Absence) -> String {
     }
 }
 
+/// The same in short of one that does not answer; nothing of one that does.
+pub(super) const fn silence(absence: &Absence) -> Option<&'static str> {
+    match absence {
+        Absence::Down => Some("is down"),
+        Absence::Stopped => Some("was stopped"),
+        _ => None,
+    }
+}
+
 /// What is waited for.
 pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     match absence {

@@ -206,20 +206,17 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             name(inventory, *node),
             absence::words(absence)
         ),
-        Cause::Down { node, absence, .. } if absence.is_silence() => format!(
-            "{} {}, and with it one of the copies of {policy}",
-            name(inventory, *node),
-            match absence {
-                Absence::Stopped => "was stopped",
-                _ => "is down",
+        Cause::Down { node, absence, .. } => {
+            let node = name(inventory, *node);
+            match absence::silence(absence) {
+                Some(words) => format!("{node} {words}, and with it one of the copies of {policy}"),
+                None => format!(
+                    "{node} {}; {} in sync without it",
+                    absence::words(absence),
+                    copies_in_sync(policy, group)
+                ),
             }
-        ),
-        Cause::Down { node, absence, .. } => format!(
-            "{} {}; {} in sync without it",
-            name(inventory, *node),
-            absence::words(absence),
-            copies_in_sync(policy, group)
-        ),
+        }
         Cause::Syncing { node, past } => {
             let node = name(inventory, *node);
             match past {
@@ -318,10 +315,7 @@ pub(super) fn waits_for(
 
 fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
     let back = absence::waits_for(absence, node);
-    let held = match absence {
-        Absence::Down | Absence::Stopped => "it",
-        _ => node,
-    };
+    let held = absence::silence(absence).map_or(node, |_| "it");
     let elsewhere = || format!("{back}; else what {held} held is rebuilt elsewhere");
     let (what, seconds_left) = match prospect {
         Prospect::Due => (
@@ -370,7 +364,7 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         } => {
             let mut remedies = Vec::new();
             let mut nodes = inventory.nodes.keys();
-            if nodes.any(|node| reports.absence(*node).is_some_and(|it| it.is_silence())) {
+            if nodes.any(|node| !reports.is_up(*node)) {
                 remedies.push(remedy("start nodes that are down and may have the blocks"));
             }
             remedies.push(remedy(
@@ -381,7 +375,9 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         }
         Cause::Silent { node, absence } => helps(*node, absence),
         // It is there, and what it lacks is mended with it.
-        Cause::Down { node, absence, .. } if !absence.is_silence() => helps(*node, absence),
+        Cause::Down { node, absence, .. } if absence::silence(absence).is_none() => {
+            helps(*node, absence)
+        }
         Cause::Down { node, prospect, .. } => {
             let delay = inventory.settings.record.repair_delay_seconds;
             when_down(&name(inventory, *node), *prospect, delay)

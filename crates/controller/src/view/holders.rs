@@ -13,7 +13,7 @@ use super::explain::{
     has_nothing, may_lead, metadata_remedies, metadata_words, names, remedy, wait,
 };
 use super::{absence, last, name};
-use crate::reports::{Absence, Reports};
+use crate::reports::Reports;
 
 /// Whether a node says that it has lost what it held of a slice.
 pub(super) fn has_lost(reports: &Reports, record: &SliceRecord, node: NodeId) -> bool {
@@ -57,9 +57,10 @@ pub(crate) fn what(
 /// What is the matter with one of them, after its name.
 fn words(inventory: &Inventory, holder: &Holder) -> String {
     match holder {
-        Holder::Absent(Absence::Down) => "is down".to_owned(),
-        Holder::Absent(absence @ Absence::Stopped) => absence::words(absence),
-        Holder::Absent(absence) => format!("is up, and {}", absence::words(absence)),
+        Holder::Absent(absence) => match absence::silence(absence) {
+            Some(words) => words.to_owned(),
+            None => format!("is up, and {}", absence::words(absence)),
+        },
         Holder::Astray(metadata, why) => metadata_words(*metadata, why.as_ref()),
         Holder::Unready => "is up, and has not taken it up yet".to_owned(),
         Holder::Follows => "follows another one, and is about to find that nobody leads".to_owned(),

@@ -38,7 +38,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     let metadata = reports.metadata(node).unwrap_or_default();
     let last = || last::volumes(inventory, reports, node);
     match (reports.absence(node), metadata) {
-        (Some(absence), _) if absence.is_silence() => {
+        (Some(absence), _) if absence::silence(&absence).is_some() => {
             findings.push(silent(&absence, reports.silence(node), name, &last()));
         }
         (None, LocalMetadata::Followed) => {
