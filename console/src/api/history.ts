@@ -7,6 +7,7 @@ export type Subject =
   | { of: 'tier'; tier: DeviceTier }
   | { of: 'volume'; name: string }
   | { of: 'initiator'; volume: string; initiator: string }
+  | { of: 'host'; initiator: string }
   | { of: 'node'; name: string }
   | { of: 'device'; node: string; device: number };
 
@@ -28,6 +29,10 @@ function read(subject: Subject, query: Query, signal: AbortSignal): Promise<Hist
       const path = { name: subject.volume, initiator: subject.initiator };
       const route = '/api/v1/volumes/{name}/initiators/{initiator}/history';
       return ask(client.GET(route, { params: { path, query }, signal }));
+    }
+    case 'host': {
+      const params = { path: { name: subject.initiator }, query };
+      return ask(client.GET('/api/v1/initiators/{name}/history', { params, signal }));
     }
     case 'node': {
       const params = { path: { name: subject.name }, query };

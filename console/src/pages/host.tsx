@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { initiatorSessionsQuery, initiatorsQuery } from '../api/queries';
 import { Empty, Explained, PageHead, Panel, Shown } from '../parts/basic';
+import { HistoryCharts } from '../parts/chart';
 import { useDialog } from '../parts/dialog';
 import { PathTable } from '../parts/paths';
 import { RoleButton } from '../parts/role';
 import { address, Link, useTitle } from '../router';
 import { PutDialog } from './host-changes';
 
-/** One initiator: what is on record of it, and its paths to volumes. */
+/** One initiator: what is on record of it, its paths to volumes, and what it does with all of them. */
 export function HostPage({ name }: { name: string }) {
   useTitle(`Host ${name}`);
   const known = useQuery(initiatorsQuery);
@@ -77,6 +78,7 @@ export function HostPage({ name }: { name: string }) {
           )}
         </Shown>
       </Panel>
+      <HistoryCharts title="Load of this host" subject={{ of: 'host', initiator: name }} brief />
       {dialog === 'put' ? (
         <PutDialog
           opened={record ?? null}

@@ -87,7 +87,7 @@ test('whatever is measured is drawn', () => {
   for (const whose of ['device', 'tier'] as const) {
     expect([...flows, ...moved, 1, 0.25].filter(miss(whose))).toEqual([]);
   }
-  for (const whose of ['volume', 'initiator'] as const) {
+  for (const whose of ['volume', 'initiator', 'host'] as const) {
     expect([...flows, ...moved, 1].filter(miss(whose))).toEqual([]);
   }
 });

@@ -5,7 +5,7 @@ import { COMMAND_SPAN } from './words';
 /** What is drawn of a performance history: a table of charts, each with its lines, and which of them are drawn of what. */
 
 /** What a history can be of. */
-export type Whose = 'cluster' | 'node' | 'volume' | 'initiator' | 'device' | 'tier';
+export type Whose = 'cluster' | 'node' | 'volume' | 'initiator' | 'host' | 'device' | 'tier';
 
 export type Line = {
   name: string;
@@ -173,6 +173,7 @@ export function kinds(whose: Whose, percentile: Percentile): Kind[] {
   switch (whose) {
     case 'volume':
     case 'initiator':
+    case 'host':
       return load(false, percentile);
     case 'device':
     case 'tier':

@@ -97,6 +97,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         history::history,
         history::volume_history,
         history::initiator_history,
+        history::host_history,
         history::node_history,
         history::device_history,
         history::tier_history,
@@ -223,6 +224,10 @@ fn histories<A: Api>() -> Router<Arc<A>> {
         .route(
             "/volumes/{name}/initiators/{initiator}/history",
             get(history::initiator_history::<A>),
+        )
+        .route(
+            "/initiators/{name}/history",
+            get(history::host_history::<A>),
         )
         .route("/nodes/{name}/history", get(history::node_history::<A>))
         .route(

@@ -1073,6 +1073,7 @@ async fn histories_are_asked_for_by_paths() {
         HistoryOf::Cluster,
         HistoryOf::Volume("sql".to_owned()),
         HistoryOf::Initiator("sql".to_owned(), name.clone()),
+        HistoryOf::Host(name.clone()),
         HistoryOf::Node("node-1".to_owned()),
         HistoryOf::Device("node-1".to_owned(), 2),
         HistoryOf::Tier(DeviceTier::Flash),
@@ -1086,7 +1087,12 @@ async fn histories_are_asked_for_by_paths() {
             );
         }
     }
-    for subject in [HistorySubject::Node, HistorySubject::Initiator(7, name)] {
+    let subjects = [
+        HistorySubject::Node,
+        HistorySubject::Initiator(7, name.clone()),
+        HistorySubject::Host(name),
+    ];
+    for subject in subjects {
         let query = LocalHistoryQuery {
             of: subject.to_string(),
             from: 600,

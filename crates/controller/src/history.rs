@@ -170,6 +170,7 @@ fn asked<'a>(
             let subject = HistorySubject::Initiator(volume(name)?, initiator.clone());
             (subject, all())
         }
+        HistoryOf::Host(name) => (HistorySubject::Host(name.clone()), all()),
         HistoryOf::Node(name) => (HistorySubject::Node, node(name)?),
         HistoryOf::Device(name, device) => (HistorySubject::Device(*device), node(name)?),
         HistoryOf::Tier(tier) => {

@@ -16,7 +16,7 @@ use crate::demo::Demo;
 use crate::process::wait_until;
 
 /// The name that our hosts log in with.
-const INITIATOR: &str = "iqn.2026-11.io.holdfast.e2e:host";
+pub const INITIATOR: &str = "iqn.2026-11.io.holdfast.e2e:host";
 /// Bytes of each window that a load covers, and how many there are: enough to cross every kind of
 /// boundary, few enough to be read again in seconds.
 const WINDOW_BYTES: u64 = 4 << 20;

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_e2e::host::Host;
+use holdfast_e2e::host::{Host, INITIATOR};
 use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
 use holdfast_lab::verify::{LoadConfig, PathChoice};
 use serde::Deserialize;
@@ -101,6 +101,8 @@ fn what_a_load_did_is_told_by_all_and_outlives_a_node() {
             ensure!(p50_us <= p99_us && p99_us <= max_us, "{point:?}");
             ensure!(*mean_us > 0.0 && *mean_us <= *max_us as f64, "{point:?}");
         }
+        let of_host = history(&demo.file().api, &["--initiator", INITIATOR])?;
+        ensure!(writes(&of_host) >= done, "{done}, and {of_host:?}");
         // Devices write what hosts do, on two nodes.
         let tier = told(demo, &["--tier", "flash"], 1.0)?;
         ensure!(

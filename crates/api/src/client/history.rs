@@ -63,6 +63,7 @@ fn resource(of: &HistoryOf) -> String {
         HistoryOf::Initiator(volume, initiator) => {
             volume_path(volume) + &path_of("initiators", initiator)
         }
+        HistoryOf::Host(initiator) => path_of("initiators", initiator),
         HistoryOf::Node(node) => path_of("nodes", node),
         HistoryOf::Device(node, device) => {
             path_of("nodes", node) + &path_of("devices", &device.to_string())

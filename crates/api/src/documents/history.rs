@@ -134,6 +134,8 @@ pub enum HistoryOf {
     Volume(String),
     /// What an initiator does with a volume: their names.
     Initiator(String, String),
+    /// What an initiator does with all volumes, by its name.
+    Host(String),
     /// A node's, by its name.
     Node(String),
     /// A device's: the node's name, and its number there.
@@ -152,19 +154,22 @@ pub enum HistorySubject {
     Volume(u64),
     /// What one initiator does with a volume at its portal.
     Initiator(u64, String),
+    /// What one initiator does at its portal, with whichever volume.
+    Host(String),
     /// One of its devices, by its number.
     Device(u16),
     /// Its devices of one class, by the class's name.
     Tier(String),
 }
 
-/// As `node`, `volume:7`, `initiator:7:iqn.2026-11.example:host`, `device:2`, `tier:flash`.
+/// As `node`, `volume:7`, `initiator:7:iqn.2026-11.example:host`, `host:iqn.2026-11.example:host`, `device:2`, `tier:flash`.
 impl fmt::Display for HistorySubject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node => formatter.write_str("node"),
             Self::Volume(volume) => write!(formatter, "volume:{volume}"),
             Self::Initiator(volume, name) => write!(formatter, "initiator:{volume}:{name}"),
+            Self::Host(name) => write!(formatter, "host:{name}"),
             Self::Device(device) => write!(formatter, "device:{device}"),
             Self::Tier(tier) => write!(formatter, "tier:{tier}"),
         }
@@ -186,6 +191,7 @@ impl FromStr for HistorySubject {
             "volume" => number(which).map(Self::Volume),
             "device" => which.parse().map(Self::Device).map_err(|_| UnknownSubject),
             "tier" if !which.is_empty() => Ok(Self::Tier(which.to_owned())),
+            "host" if !which.is_empty() => Ok(Self::Host(which.to_owned())),
             "initiator" => {
                 let (volume, name) = which.split_once(':').ok_or(UnknownSubject)?;
                 Ok(Self::Initiator(number(volume)?, name.to_owned()))
@@ -200,8 +206,8 @@ impl FromStr for HistorySubject {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LocalHistoryQuery {
-    /// Of what: `node`, `volume:7`, `initiator:7:iqn.2026-11.example:host`, `device:2`, `tier:flash`; volumes by their ids,
-    /// devices by their numbers.
+    /// Of what: `node`, `volume:7`, `initiator:7:iqn.2026-11.example:host`, `host:iqn.2026-11.example:host`, `device:2`,
+    /// `tier:flash`; volumes by their ids, devices by their numbers.
     pub of: String,
     /// When the first step begins: seconds since 1970, a multiple of the step.
     pub from: u64,

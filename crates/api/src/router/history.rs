@@ -72,6 +72,26 @@ pub(super) async fn initiator_history<A: Api>(
     answer(&*api, HistoryOf::Initiator(volume, initiator), query).await
 }
 
+/// What one initiator has done with all volumes, in steps of time
+///
+/// One that was never seen has done nothing.
+#[utoipa::path(
+    get,
+    path = "/api/v1/initiators/{name}/history",
+    params(("name" = String, Path, description = "The initiator's iSCSI name"), HistoryQuery),
+    responses(
+        (status = 200, body = History),
+        OfQuery,
+    ),
+)]
+pub(super) async fn host_history<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+    query: Asked,
+) -> Result<Json<History>, Problem> {
+    answer(&*api, HistoryOf::Host(named(name)?), query).await
+}
+
 /// What hosts have done at a node's portal, and how the node was, in steps of time
 #[utoipa::path(
     get,
@@ -144,7 +164,7 @@ pub(super) async fn local_history<A: Api>(
     let subject: HistorySubject = query.of.parse().map_err(|_| {
         let detail = format!("there is no history of `{}`", query.of);
         Problem::new(ProblemKind::Invalid, &detail)
-            .hint("of is node, volume:ID, initiator:ID:NAME, device:NUMBER or tier:NAME")
+            .hint("of is node, volume:ID, initiator:ID:NAME, host:NAME, device:NUMBER or tier:NAME")
     })?;
     if query.step == 0 || query.from % u64::from(query.step) != 0 {
         return Err(Problem::new(

@@ -120,6 +120,7 @@ const TABLE: &[(&str, &str, Need)] = &[
         Volumes,
     ),
     row("GET", "/api/v1/initiators/{name}/sessions", Viewer, Volumes),
+    row("GET", "/api/v1/initiators/{name}/history", Viewer, Volumes),
     row("GET", "/api/v1/local/sessions", Viewer, Cluster),
     row("GET", "/api/v1/traffic", Viewer, Volumes),
     row("GET", "/api/v1/local/traffic", Viewer, Cluster),

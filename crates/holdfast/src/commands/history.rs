@@ -33,8 +33,8 @@ pub(crate) struct HistoryArguments {
     /// Of this volume
     #[arg(long, value_name = "NAME")]
     volume: Option<VolumeName>,
-    /// What this initiator does with the volume
-    #[arg(long, value_name = "IQN", requires = "volume")]
+    /// What this initiator does, with the volume if one is named, else with all
+    #[arg(long, value_name = "IQN", conflicts_with_all = ["node", "tier"])]
     initiator: Option<String>,
     /// At this node's portal
     #[arg(long, value_name = "NAME", conflicts_with = "volume")]
@@ -68,9 +68,10 @@ impl HistoryArguments {
                 None => HistoryOf::Node(node.clone()),
             };
         }
-        match self.tier {
-            Some(tier) => HistoryOf::Tier(tier.document()),
-            None => HistoryOf::Cluster,
+        match (&self.initiator, self.tier) {
+            (Some(initiator), _) => HistoryOf::Host(initiator.clone()),
+            (None, Some(tier)) => HistoryOf::Tier(tier.document()),
+            (None, None) => HistoryOf::Cluster,
         }
     }
 
@@ -225,5 +226,12 @@ mod tests {
         let arguments = arguments(600, Some(Duration::from_secs(1)));
         assert_eq!(arguments.query(now).step_seconds, Some(1));
         assert_eq!(arguments.of(), HistoryOf::Device("n1".to_owned(), 2));
+        let of_host = HistoryArguments {
+            initiator: Some("iqn.2026-11.host".to_owned()),
+            node: None,
+            device: None,
+            ..arguments
+        };
+        assert_eq!(of_host.of(), HistoryOf::Host("iqn.2026-11.host".to_owned()));
     }
 }

@@ -7,7 +7,7 @@ use holdfast_api::documents::{
 use holdfast_history::{Measure, Sample, Series, Span, Value};
 use holdfast_model::VolumeId;
 
-use super::archive::{Archive, Step};
+use super::archive::{Archive, Step, Whose};
 use super::measure;
 use crate::devices::tier_of;
 
@@ -17,7 +17,7 @@ pub(super) fn points(
     subject: &HistorySubject,
     query: &LocalHistoryQuery,
 ) -> Vec<LocalHistoryPoint> {
-    let Some(series) = series(subject) else {
+    let Some(whose) = whose(subject) else {
         return Vec::new();
     };
     let span = Span {
@@ -25,15 +25,16 @@ pub(super) fn points(
         until: query.until,
         step: query.step,
     };
-    let is_node = series == Series::Node;
-    let steps = archive.of(&series, span);
+    let is_node = *subject == HistorySubject::Node;
+    let steps = archive.of(&whose, span);
     let points = steps.iter().map(|(at, step)| point(*at, step, is_node));
     points.collect()
 }
 
 /// Nothing for a class of devices that this version does not know.
-fn series(subject: &HistorySubject) -> Option<Series> {
-    Some(match subject {
+fn whose(subject: &HistorySubject) -> Option<Whose> {
+    let series = match subject {
+        HistorySubject::Host(name) => return Some(Whose::Host(name.clone())),
         HistorySubject::Node => Series::Node,
         HistorySubject::Volume(volume) => Series::Volume(VolumeId(*volume)),
         HistorySubject::Initiator(volume, name) => {
@@ -45,7 +46,8 @@ fn series(subject: &HistorySubject) -> Option<Series> {
             let tier = tiers.into_iter().find(|it| it.as_str() == name)?;
             Series::Tier(measure::number(tier_of(tier)))
         }
-    })
+    };
+    Some(Whose::One(series))
 }
 
 fn point(at: u64, step: &Step, is_node: bool) -> LocalHistoryPoint {

@@ -31,6 +31,15 @@ const PAUSE: u64 = 60;
 /// Seconds between two frames from which on it is the clock that was set.
 const JUMP: u64 = 3600;
 
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// One thing.
+    One(Series),
+    /// All that an initiator of this name does, with whichever volumes.
+    Host(String),
+}
+
 /// What was measured of a thing in a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -98,10 +107,10 @@ impl Archive {
     }
 
     /// What is known of a thing, by the beginnings of the steps in which the node ran.
-    pub(crate) fn of(&self, series: &Series, span: Span) -> BTreeMap<u64, Step> {
+    pub(crate) fn of(&self, whose: &Whose, span: Span) -> BTreeMap<u64, Step> {
         let mut steps = BTreeMap::new();
         let place = span.place();
-        let Some(first) = self.first_of(series) else {
+        let Some(first) = self.first_of(whose) else {
             return steps;
         };
         let of_it = self.segments.iter().filter(|it| it.place == place);
@@ -109,22 +118,24 @@ impl Archive {
             // One that cannot be read is a gap.
             let bytes = fs::read(self.path(segment)).unwrap_or_default();
             for frame in Frames::new(&bytes).map_while(Result::ok) {
-                add(&mut steps, series, span, &frame, first);
+                add(&mut steps, whose, span, &frame, first);
             }
         }
         for frame in self.rollup.under_way(place) {
-            add(&mut steps, series, span, frame, first);
+            add(&mut steps, whose, span, frame, first);
         }
         steps
     }
 
-    /// From when on something is told of a series: from the beginning of all but volumes; nothing of a volume that was never seen.
-    fn first_of(&self, series: &Series) -> Option<u64> {
-        match series {
-            Series::Volume(volume) | Series::Initiator(volume, _) => {
+    /// From when on something is told: from the beginning of all but volumes; nothing of a volume that was never seen.
+    fn first_of(&self, whose: &Whose) -> Option<u64> {
+        match whose {
+            Whose::One(Series::Volume(volume) | Series::Initiator(volume, _)) => {
                 self.first_seen.get(volume).copied()
             }
-            Series::Node | Series::Device(_) | Series::Tier(_) => Some(0),
+            Whose::One(Series::Node | Series::Device(_) | Series::Tier(_)) | Whose::Host(_) => {
+                Some(0)
+            }
         }
     }
 
@@ -331,8 +342,8 @@ fn first_of_all(firsts: &[BTreeMap<VolumeId, u64>; RESOLUTIONS.len()]) -> BTreeM
     first_seen
 }
 
-/// Adds what a frame says to the step in which it is, unless all of it is before the series was there.
-fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Frame, first: u64) {
+/// Adds what a frame says to the step in which it is, unless all of it is before there was something to tell.
+fn add(steps: &mut BTreeMap<u64, Step>, whose: &Whose, span: Span, frame: &Frame, first: u64) {
     if end_of(frame) <= first {
         return;
     }
@@ -343,8 +354,16 @@ fn add(steps: &mut BTreeMap<u64, Step>, series: &Series, span: Span, frame: &Fra
     if let Some(own) = frame.samples.get(&Series::Node) {
         step.seconds += own.count(measure::SECONDS);
     }
-    if let Some(sample) = frame.samples.get(series) {
-        step.sample.merge(sample);
+    match whose {
+        Whose::One(series) => {
+            let sample = frame.samples.get(series);
+            sample.into_iter().for_each(|it| step.sample.merge(it));
+        }
+        Whose::Host(name) => {
+            let is_its = |series: &Series| matches!(series, Series::Initiator(_, of) if of == name);
+            let samples = frame.samples.iter().filter(|(series, _)| is_its(series));
+            samples.for_each(|(_, it)| step.sample.merge(it));
+        }
     }
 }
 
@@ -400,7 +419,7 @@ mod tests {
             until: START + until,
             step,
         };
-        let steps = archive.of(&VOLUME, span);
+        let steps = archive.of(&Whose::One(VOLUME), span);
         let bytes = |step: &Step| match step.sample.get(BYTES) {
             Some(Value::Count(bytes)) => *bytes,
             other => panic!("{other:?}"),
@@ -550,7 +569,7 @@ mod tests {
                     until: START + until,
                     step,
                 };
-                let steps = archive.of(series, span).into_iter();
+                let steps = archive.of(&Whose::One(series.clone()), span).into_iter();
                 let steps = steps.map(|(at, step)| (at - START, step.seconds));
                 steps.collect::<Vec<_>>()
             };
@@ -562,6 +581,35 @@ mod tests {
             assert_eq!(told(&host, 1000, 1)[0], (700, 1));
             assert_eq!(told(&Series::Volume(VolumeId(8)), 1000, 1), []);
             archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        }
+    }
+
+    #[test]
+    fn what_a_host_does_with_all_volumes_is_added_up_and_nobody_elses() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut archive = Archive::open(folder.path().to_owned(), 64 << 20);
+        for at in START..START + 20 {
+            let mut frame = second(at);
+            for (volume, host, bytes) in [(7, "a", 1), (8, "a", 10), (8, "ab", 100)] {
+                let mut sample = Sample::default();
+                sample.add(BYTES, Value::Count(bytes));
+                let series = Series::Initiator(VolumeId(volume), format!("iqn.2026-11.{host}"));
+                frame.add(series, &sample);
+            }
+            archive.take(frame);
+        }
+        let span = Span {
+            from: START,
+            until: START + 20,
+            step: 10,
+        };
+        for (host, bytes) in [("a", 110), ("ab", 1000), ("b", 0)] {
+            let steps = archive.of(&Whose::Host(format!("iqn.2026-11.{host}")), span);
+            let steps: Vec<_> = steps.values().collect();
+            assert_eq!(steps.len(), 2, "{host}");
+            for step in steps {
+                assert_eq!((step.seconds, step.sample.count(BYTES)), (10, bytes));
+            }
         }
     }
 
