@@ -12,11 +12,11 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     CLUSTER_KEY, CREATIONS_PREFIX, ClusterRecord, CreationRecord, DELETED_KEY, DOMAINS_PREFIX,
-    DeletedRecord, DomainRecord, EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, INTENTS_PREFIX,
-    InitiatorRecord, IntentRecord, MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX,
-    NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
-    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
-    WISHES_PREFIX, WishRecord,
+    DRAINS_PREFIX, DeletedRecord, DomainRecord, DrainRecord, EXPORTS_PREFIX, ExportRecord,
+    INITIATORS_PREFIX, INTENTS_PREFIX, InitiatorRecord, IntentRecord, MAKINGS_PREFIX, MakingRecord,
+    NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX,
+    SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
+    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -54,6 +54,8 @@ pub struct Inventory {
     pub settings: Versioned<SettingsRecord>,
     /// What the operator wants of nodes.
     pub intents: BTreeMap<NodeId, Versioned<IntentRecord>>,
+    /// With how much drains began.
+    pub drains: BTreeMap<NodeId, DrainRecord>,
     /// Where slices are to be.
     pub wishes: BTreeMap<SliceId, Versioned<WishRecord>>,
     /// The scrubs of volumes.
@@ -101,6 +103,7 @@ impl Inventory {
             EXPORTS_PREFIX,
             DOMAINS_PREFIX,
             CREATIONS_PREFIX,
+            DRAINS_PREFIX,
         ]
         .map(|prefix| Selector::Prefix(prefix.into()));
         let all = keys.into_iter().chain(prefixes);
@@ -116,11 +119,6 @@ impl Inventory {
     /// # Errors
     /// [`InventoryError`] if there is no cluster, or something that this version cannot read.
     pub fn from_outcome(outcome: TransactionOutcome) -> Result<Self, InventoryError> {
-        let ranges = outcome.results.into_iter().map(|result| match result {
-            OperationResult::Range(found) => Ok(found),
-            OperationResult::Put | OperationResult::Delete(_) => Err(InventoryError::Answer),
-        });
-        let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
         let [
             cluster,
             settings,
@@ -138,7 +136,8 @@ impl Inventory {
             exports,
             domains,
             creations,
-        ] = <[_; 16]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+            drains,
+        ] = ranges(outcome.results)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -165,6 +164,9 @@ impl Inventory {
             settings: read_one(&settings)?,
             intents: read_all(&intents, |_, intent: Versioned<IntentRecord>| {
                 (intent.record.node, intent)
+            })?,
+            drains: read_all(&drains, |_, drain: Versioned<DrainRecord>| {
+                (drain.record.node, drain.record)
             })?,
             wishes: read_all(&wishes, |_, wish: Versioned<WishRecord>| {
                 (wish.record.slice, wish)
@@ -233,6 +235,18 @@ fn read_one<T: Record + Default>(found: &[KeyValue]) -> Result<Versioned<T>, Inv
         },
         read,
     )
+}
+
+/// What was found under each of the query's selectors.
+fn ranges<const COUNT: usize>(
+    results: Vec<OperationResult>,
+) -> Result<[Vec<KeyValue>; COUNT], InventoryError> {
+    let ranges = results.into_iter().map(|result| match result {
+        OperationResult::Range(found) => Ok(found),
+        OperationResult::Put | OperationResult::Delete(_) => Err(InventoryError::Answer),
+    });
+    let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
+    ranges.try_into().map_err(|_| InventoryError::Answer)
 }
 
 fn read_all<T: Record, K: Ord, V>(

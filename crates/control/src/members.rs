@@ -15,8 +15,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_model::metadata::{Compare, Transaction};
-use holdfast_model::record::{IntentRecord, NodeStanding, SliceRecord};
+use holdfast_model::metadata::{Compare, Operation, Selector, Transaction};
+use holdfast_model::record::{DrainRecord, IntentRecord, NodeStanding, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Count, Duration};
 
@@ -378,7 +378,43 @@ pub fn order(
         standing,
         site,
     };
-    Ok(put_intent(inventory, &record))
+    let mut planned = put_intent(inventory, &record);
+    if let Some(transaction) = &mut planned {
+        transaction
+            .success
+            .extend(note_drain(inventory, sight, &record));
+    }
+    Ok(planned)
+}
+
+/// With how much a drain begins is on record as long as it goes on, if it is known of all that is there. A node that is removed leaves
+/// nothing anyway.
+fn note_drain(inventory: &Inventory, sight: &Sight, wanted: &IntentRecord) -> Option<Operation> {
+    let node = wanted.node;
+    let key = DrainRecord::key(node);
+    let is_known = inventory.drains.contains_key(&node);
+    match wanted.standing {
+        NodeStanding::Draining => {
+            let known = |slice: &SliceRecord| sight.used.get(&slice.slice).copied();
+            let mut held = inventory.slices_on(node).map(known);
+            let bytes = held.try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
+            let bytes = bytes.filter(|_| !is_draining(inventory, node))?;
+            let record = DrainRecord {
+                schema: 1,
+                node,
+                bytes,
+            };
+            Some(put(key, &record))
+        }
+        NodeStanding::Removed => None,
+        NodeStanding::Active | NodeStanding::Maintenance => {
+            is_known.then_some(Operation::Delete(Selector::Key(key)))
+        }
+    }
+}
+
+fn is_draining(inventory: &Inventory, node: NodeId) -> bool {
+    inventory.part_of(node) == Part::Of(NodeStanding::Draining)
 }
 
 fn is_site(site: &str) -> bool {

@@ -460,6 +460,7 @@ mod tests {
             slices: BTreeMap::new(),
             settings: versioned(SettingsRecord::default()),
             intents: BTreeMap::new(),
+            drains: BTreeMap::new(),
             wishes: BTreeMap::new(),
             scrubs: BTreeMap::new(),
             initiators: BTreeMap::new(),

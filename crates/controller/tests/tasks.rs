@@ -127,6 +127,15 @@ async fn drains_are_called_off() {
     let task = controller.task(&id).await.unwrap();
     assert_eq!((task.kind, task.can_cancel), (TaskKind::NodeDrain, true));
     assert_eq!(task.bytes_left, Some(1 << 18));
+    let progress = |task: &Task| (task.bytes_done, task.bytes_total);
+    assert_eq!(progress(&task), (Some(0), Some(1 << 18)));
+    // Hosts write on.
+    leader.reporter.0.lock().unwrap().slices[0].used_bytes = 3 << 18;
+    let task = controller.task(&id).await.unwrap();
+    assert_eq!(progress(&task), (Some(0), Some(3 << 18)));
+    leader.reporter.0.lock().unwrap().slices[0].used_bytes = 1 << 16;
+    let task = controller.task(&id).await.unwrap();
+    assert_eq!(progress(&task), (Some(3 << 16), Some(4 << 16)));
     controller.cancel_task(&id).await.unwrap();
     let node = controller.node(&holder.name).await.unwrap().node;
     assert_eq!(node.standing, NodeStanding::Active);
@@ -144,6 +153,7 @@ async fn drains_are_called_off() {
         used_bytes: 1 << 30,
         bytes_per_second: 1 << 20,
         seconds_left: Some(1024),
+        drain_bytes: Some(3 << 30),
         bad_blocks: 0,
         detached: None,
         latency_p99_us: None,
@@ -155,6 +165,7 @@ async fn drains_are_called_off() {
         (task.bytes_left, task.seconds_left),
         (Some(1 << 30), Some(1024))
     );
+    assert_eq!(progress(&task), (Some(2 << 30), Some(3 << 30)));
     controller.cancel_task(&id).await.unwrap();
     let ordered = leader.reporter.1.lock().unwrap();
     assert_eq!(*ordered, [DeviceChange::Resume { device: 3 }]);

@@ -41,9 +41,10 @@ pub use export::{
     UNITS_PREFIX, UnitRecord,
 };
 pub use node::{
-    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DOMAINS_PREFIX, DenialRecord,
-    DomainRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX,
-    NodeRecord, NodeStanding, STOPS_PREFIX, StopRecord, USES_PREFIX, UseRecord,
+    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DOMAINS_PREFIX, DRAINS_PREFIX,
+    DenialRecord, DomainRecord, DrainRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX,
+    MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding, STOPS_PREFIX, StopRecord, USES_PREFIX,
+    UseRecord,
 };
 pub use retention::{RETENTION_KEY, RETENTION_MIB_MAX, RETENTION_MIB_MIN, RetentionRecord};
 pub use scrub::{
@@ -521,6 +522,7 @@ record!(
     BookmarkRecord,
     DenialRecord,
     StopRecord,
+    DrainRecord,
     MachineRecord,
     DomainRecord,
     NameRecord,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
     Device, DeviceChange, DeviceList, DeviceState, DeviceTier, LocalReport,
@@ -440,10 +440,28 @@ fn empties(device: &DeviceStatus) -> bool {
     device.state != State::InUse || device.absent.is_some()
 }
 
-/// Counts of the devices on which there is to be less, by their numbers, that rise by as much as it becomes less.
-pub(crate) fn emptied(devices: &[DeviceStatus]) -> impl Iterator<Item = (u16, u64)> {
-    let emptied = devices.iter().filter(|device| empties(device));
-    emptied.map(|device| (device.ordinal, u64::MAX - used_bytes(device)))
+/// How what is on devices becomes less, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Emptying {
+    /// Of counts that rise by as much as there becomes less.
+    rates: Rates<u16>,
+    /// The most that was seen on each since it is to become less.
+    most: BTreeMap<u16, u64>,
+}
+
+impl Emptying {
+    /// Takes note of all devices as they are at a moment.
+    pub(crate) fn note(&mut self, now: Instant, devices: &[DeviceStatus]) {
+        let emptied = || devices.iter().filter(|device| empties(device));
+        let counts = emptied().map(|device| (device.ordinal, u64::MAX - used_bytes(device)));
+        self.rates.note(now, counts);
+        let before = std::mem::take(&mut self.most);
+        let most = |device: &DeviceStatus| {
+            let most = before.get(&device.ordinal).copied().unwrap_or(0);
+            (device.ordinal, used_bytes(device).max(most))
+        };
+        self.most = emptied().map(most).collect();
+    }
 }
 
 fn used_bytes(device: &DeviceStatus) -> u64 {
@@ -459,17 +477,16 @@ fn seconds_left(device: &DeviceStatus, bytes_per_second: u64) -> Option<u64> {
     }
 }
 
-/// The devices as documents tell them: those that are absent as they are known. `rates` tells how fast there
-/// is less on one.
+/// The devices as documents tell them: those that are absent as they are known.
 pub(crate) fn documents(
     devices: &[DeviceStatus],
     names: &[PathBuf],
     known: &BTreeMap<u16, Place>,
-    rates: &Rates<u16>,
+    emptying: &Emptying,
     detached: &Seen,
 ) -> Vec<Device> {
     let document = |device: &DeviceStatus| {
-        let bytes_per_second = rates.per_second(&device.ordinal);
+        let bytes_per_second = emptying.rates.per_second(&device.ordinal);
         let place = known.get(&device.ordinal);
         let path = device.disk.map(|disk| &names[usize::from(disk.0)]);
         let path = path.or(place.map(|place| &place.path));
@@ -489,6 +506,7 @@ pub(crate) fn documents(
             used_bytes: used_bytes(device),
             bytes_per_second,
             seconds_left: seconds_left(device, bytes_per_second),
+            drain_bytes: emptying.most.get(&device.ordinal).copied(),
             bad_blocks: device.bad_blocks,
             detached: device.disk.and_then(|disk| detached.get(&disk).copied()),
             latency_p99_us: None,
@@ -514,8 +532,6 @@ fn state(device: &DeviceStatus) -> DeviceState {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     #[test]
@@ -573,18 +589,20 @@ mod tests {
             bad_blocks: 0,
         };
         let start = Instant::now();
-        let mut rates = Rates::default();
+        let mut emptying = Emptying::default();
         let mut told = Vec::new();
         for second in 0..=5 {
             let statuses = [
                 device(0, State::InUse, 10 + second),
                 device(1, State::Draining, 5 - second),
             ];
-            rates.note(start + Duration::from_secs(second), emptied(&statuses));
-            let documents = documents(&statuses, &[], &BTreeMap::new(), &rates, &Seen::new());
+            emptying.note(start + Duration::from_secs(second), &statuses);
+            let documents = documents(&statuses, &[], &BTreeMap::new(), &emptying, &Seen::new());
             let kept = &documents[0];
             assert_eq!((kept.bytes_per_second, kept.seconds_left), (0, None));
+            assert_eq!(kept.drain_bytes, None);
             told.push(documents[1].seconds_left);
+            assert_eq!(documents[1].drain_bytes, Some(5 * PAGE_SIZE as u64));
         }
         // A rate of less than three seconds is none.
         let left = [None, None, None, Some(2), Some(1), Some(0)];

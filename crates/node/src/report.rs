@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 use crate::config::NodeConfig;
 use crate::detached::Seen;
+use crate::devices::Emptying;
 use crate::history::Tails;
 use crate::paths::Place;
 use crate::rates::{Means, Rates};
@@ -68,7 +69,7 @@ pub(crate) struct Reporter {
     /// What hosts have replicas do.
     work: Means<SliceId>,
     /// What has gone from the devices on which there is to be less, by their numbers.
-    emptied: Rates<u16>,
+    emptying: Emptying,
     /// Bad blocks that were replaced by other nodes'.
     mending: mending::Watch,
     /// The devices that were taken away while they are open.
@@ -113,7 +114,7 @@ impl Reporter {
             joining: Rates::default(),
             brought: Rates::default(),
             work: Means::default(),
-            emptied: Rates::default(),
+            emptying: Emptying::default(),
             mending: mending::Watch::default(),
             detached,
             secrets_key: None,
@@ -163,7 +164,7 @@ impl Reporter {
             &status.devices,
             names,
             &self.known,
-            &self.emptied,
+            &self.emptying,
             &self.detached.borrow(),
         );
         if let Some(tails) = &self.tails {
@@ -275,7 +276,7 @@ impl Reporter {
         let work = status.replicas.iter();
         self.work
             .note(now, work.map(|replica| (replica.slice, replica.work)));
-        self.emptied.note(now, devices::emptied(&status.devices));
+        self.emptying.note(now, &status.devices);
         self.mending.note(now, status.mended.bad());
     }
 

@@ -123,6 +123,10 @@ pub struct Device {
     /// rate to tell it from.
     #[serde(default)]
     pub seconds_left: Option<u64>,
+    /// Bytes that it held when that began to become less, or when its node last started if that was later; null of a device that
+    /// takes data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_bytes: Option<u64>,
     /// Blocks of 4 KiB on it that are known to be bad, and have not been fetched from other nodes yet.
     #[serde(default)]
     pub bad_blocks: u64,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use holdfast_model::record::{NodeStanding, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 
-use super::{Part, Refusal, Sight};
+use super::{Part, Refusal, Sight, is_draining};
 use crate::placement::Spread;
 use crate::steer::coming;
 use crate::{Inventory, may_replace};
@@ -82,9 +82,7 @@ fn check_room(
     }
     let mut room = RoomLeft::new(inventory, sight, others);
     // What other drains need is theirs, also where it will turn out to be too little.
-    let draining = |other: &&NodeId| {
-        **other != node && inventory.part_of(**other) == Part::Of(NodeStanding::Draining)
-    };
+    let draining = |other: &&NodeId| **other != node && is_draining(inventory, **other);
     for other in inventory.nodes.keys().filter(draining) {
         for (bytes, slice) in leaving(inventory, sight, *other) {
             let _ = room.take(bytes, slice, *other);

@@ -7,8 +7,8 @@
 use holdfast_model::Incarnation;
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord, MachineRecord, NodeRecord, StopRecord,
-    UseRecord,
+    CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord, DrainRecord, MachineRecord, NodeRecord,
+    StopRecord, UseRecord,
 };
 
 use crate::Inventory;
@@ -27,6 +27,7 @@ pub(super) fn forget(inventory: &Inventory, known: &NodeRecord, transaction: &mu
         DenialRecord::key(node),
         DomainRecord::key(node),
         StopRecord::key(node),
+        DrainRecord::key(node),
     ];
     let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
     transaction.success.extend(gone);

@@ -34,6 +34,32 @@ fn who_registers_later_waits() {
     assert_eq!(lab.order(9, Order::Add), Err(Refusal::NoSuchNode));
 }
 
+#[test]
+fn with_how_much_a_drain_began_is_on_record_as_long_as_it_goes_on() {
+    let mut lab = Lab::new(3);
+    lab.volume("a", 1, Policy::None);
+    let (slice, holder) = {
+        let inventory = lab.inventory();
+        let slice = inventory.slices.values().next().expect("there is one");
+        (slice.slice, slice.primary)
+    };
+    let begun = |lab: &mut Lab| lab.inventory().drains.get(&holder).map(|it| it.bytes);
+    assert_eq!(lab.order(holder.0, Order::Drain), Ok(true));
+    assert_eq!(begun(&mut lab), None, "nobody tells of the slice");
+    assert_eq!(lab.order(holder.0, Order::CancelDrain), Ok(true));
+    lab.sight.used.insert(slice, 4096);
+    assert_eq!(lab.order(holder.0, Order::Drain), Ok(true));
+    assert_eq!(begun(&mut lab), Some(4096));
+    // What is ordered again has begun already.
+    lab.sight.used.insert(slice, 2048);
+    assert_eq!(lab.order(holder.0, Order::Drain), Ok(false));
+    assert_eq!(begun(&mut lab), Some(4096));
+    assert_eq!(lab.order(holder.0, Order::CancelDrain), Ok(true));
+    assert_eq!(begun(&mut lab), None);
+    assert_eq!(lab.order(holder.0, Order::Drain), Ok(true));
+    assert_eq!(begun(&mut lab), Some(2048));
+}
+
 /// It would be gone after that, and what it has learnt of itself meanwhile with it.
 #[test]
 fn a_node_that_registers_while_it_is_removed_is_not() {

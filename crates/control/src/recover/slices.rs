@@ -282,6 +282,7 @@ impl Slices<'_> {
                 revision: of_old,
             },
             intents: intents.collect(),
+            drains: BTreeMap::new(),
             wishes: BTreeMap::new(),
             scrubs: BTreeMap::new(),
             initiators: BTreeMap::new(),

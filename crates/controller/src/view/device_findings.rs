@@ -244,6 +244,7 @@ mod tests {
             used_bytes: 90 << 20,
             bytes_per_second: 3 << 20,
             seconds_left: Some(30),
+            drain_bytes: None,
             bad_blocks: 0,
             detached: None,
             latency_p99_us: None,

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - an id is made of what is done and with what, so that it is the same at every look, through every node.
 
-use holdfast_api::documents::{DeviceState, NodeStanding, Task, TaskKind};
+use holdfast_api::documents::{DeviceState, Node, NodeStanding, Task, TaskKind};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
@@ -31,20 +31,7 @@ pub(crate) fn tasks(inventory: &Inventory, reports: &Reports) -> Vec<Task> {
     let nodes = super::nodes(inventory, reports).nodes;
     for node in nodes {
         if node.standing == NodeStanding::Draining && !node.is_drained {
-            let work = node.to_move;
-            tasks.push(Task {
-                node: Some(node.name.clone()),
-                is_waiting: work.bytes_per_second == 0,
-                bytes_left: Some(work.bytes_left),
-                bytes_per_second: work.bytes_per_second,
-                seconds_left: work.seconds_left,
-                can_cancel: true,
-                ..task(
-                    TaskKind::NodeDrain,
-                    &[&node.name],
-                    format!("node {}", node.name),
-                )
-            });
+            tasks.push(node_drain(inventory, &node));
         }
         tasks.extend(device_drains(reports, NodeId(node.node), &node.name));
     }
@@ -139,6 +126,34 @@ fn scrub_of(inventory: &Inventory, reports: &Reports, volume: &VolumeRecord) -> 
     })
 }
 
+fn node_drain(inventory: &Inventory, node: &Node) -> Task {
+    let work = node.to_move;
+    let begun = inventory.drains.get(&NodeId(node.node));
+    let begun = begun.map(|record| record.bytes);
+    let [bytes_done, bytes_total] = part_done(begun, work.bytes_left);
+    Task {
+        node: Some(node.name.clone()),
+        is_waiting: work.bytes_per_second == 0,
+        bytes_done,
+        bytes_total,
+        bytes_left: Some(work.bytes_left),
+        bytes_per_second: work.bytes_per_second,
+        seconds_left: work.seconds_left,
+        can_cancel: true,
+        ..task(
+            TaskKind::NodeDrain,
+            &[&node.name],
+            format!("node {}", node.name),
+        )
+    }
+}
+
+/// What is done, and all of it, by what there was at the beginning, if that is known. Hosts may have written more since.
+fn part_done(begun: Option<u64>, left: u64) -> [Option<u64>; 2] {
+    let total = begun.map(|begun| begun.max(left));
+    [total.map(|total| total - left), total]
+}
+
 fn device_drains(reports: &Reports, node: NodeId, name: &str) -> Vec<Task> {
     let devices = reports.devices(node).iter();
     let going = devices
@@ -147,9 +162,12 @@ fn device_drains(reports: &Reports, node: NodeId, name: &str) -> Vec<Task> {
         .map(|device| {
             let number = device.number.to_string();
             let subject = format!("device {number} of node {name} ({})", device.path);
+            let [bytes_done, bytes_total] = part_done(device.drain_bytes, device.used_bytes);
             Task {
                 node: Some(name.to_owned()),
                 is_waiting: device.bytes_per_second == 0,
+                bytes_done,
+                bytes_total,
                 bytes_left: Some(device.used_bytes),
                 bytes_per_second: device.bytes_per_second,
                 seconds_left: device.seconds_left,

@@ -24,6 +24,8 @@ pub const BOOKMARKS_PREFIX: &str = "/holdfast/bookmarks/";
 pub const DENIALS_PREFIX: &str = "/holdfast/denials/";
 /// Where nodes say that they end because they were told to.
 pub const STOPS_PREFIX: &str = "/holdfast/stops/";
+/// Where it is said how much drains began with.
+pub const DRAINS_PREFIX: &str = "/holdfast/drains/";
 /// Where the operator's intents for nodes are.
 pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
 
@@ -276,6 +278,27 @@ impl IntentRecord {
     }
 }
 
+/// With how much a node's drain began, so that it can be told how far it is. A document of its own, because versions without it
+/// refuse an intent with more in it, and pass over this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// Bytes that slices on it held when the drain was ordered, as far as was known.
+    pub bytes: u64,
+}
+
+impl DrainRecord {
+    /// The key of a node's drain.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{DRAINS_PREFIX}{:05}", node.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +375,15 @@ mod tests {
         );
         assert_eq!(&record.encode()[..], &literal[..]);
         assert_eq!(StopRecord::key(NodeId(3)), "/holdfast/stops/00003");
+    }
+
+    #[test]
+    fn a_drain_is_read_for_ever() {
+        let literal = br#"{"schema":1,"node":3,"bytes":4096}"#;
+        let record = DrainRecord::decode(literal).unwrap();
+        assert_eq!((record.node, record.bytes), (NodeId(3), 4096));
+        assert_eq!(&record.encode()[..], &literal[..]);
+        assert_eq!(DrainRecord::key(NodeId(3)), "/holdfast/drains/00003");
     }
 
     #[test]

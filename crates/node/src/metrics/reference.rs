@@ -90,22 +90,7 @@ pub fn sample() -> String {
             name: Some("demo".to_owned()),
             ..LocalVolume::default()
         }],
-        devices: vec![Device {
-            number: 0,
-            path: "/dev/sdb".to_owned(),
-            tier: DeviceTier::Flash,
-            state: DeviceState::InUse,
-            journal: true,
-            journal_room: false,
-            is_absent: false,
-            bytes: 4096,
-            used_bytes: 1024,
-            bytes_per_second: 0,
-            seconds_left: None,
-            bad_blocks: 0,
-            detached: None,
-            latency_p99_us: Some(900),
-        }],
+        devices: vec![device()],
         metadata_listed: vec![ListedMember {
             member: "cafe".to_owned(),
             name: "n1".to_owned(),
@@ -128,6 +113,26 @@ pub fn sample() -> String {
         }),
         ..LocalReport::default()
     })
+}
+
+fn device() -> Device {
+    Device {
+        number: 0,
+        path: "/dev/sdb".to_owned(),
+        tier: DeviceTier::Flash,
+        state: DeviceState::InUse,
+        journal: true,
+        journal_room: false,
+        is_absent: false,
+        bytes: 4096,
+        used_bytes: 1024,
+        bytes_per_second: 0,
+        seconds_left: None,
+        drain_bytes: None,
+        bad_blocks: 0,
+        detached: None,
+        latency_p99_us: Some(900),
+    }
 }
 
 /// The metrics in a text, in its order.

@@ -22,6 +22,7 @@ fn device(detached: Option<Detached>) -> Device {
         used_bytes: 1024,
         bytes_per_second: 0,
         seconds_left: None,
+        drain_bytes: None,
         bad_blocks: 0,
         detached,
         latency_p99_us: None,

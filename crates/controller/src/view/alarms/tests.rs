@@ -188,6 +188,7 @@ fn device(is_absent: bool) -> Device {
         used_bytes: 0,
         bytes_per_second: 0,
         seconds_left: None,
+        drain_bytes: None,
         bad_blocks: 0,
         detached: None,
         latency_p99_us: Some(250_000),

@@ -729,6 +729,7 @@ fn device(bad_blocks: u64) -> Device {
         used_bytes: MIB,
         bytes_per_second: 0,
         seconds_left: None,
+        drain_bytes: None,
         bad_blocks,
         detached: None,
         latency_p99_us: None,

@@ -47,6 +47,7 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         used_bytes: 0,
         bytes_per_second: 0,
         seconds_left: None,
+        drain_bytes: None,
         bad_blocks: 0,
         detached: None,
         latency_p99_us: None,
