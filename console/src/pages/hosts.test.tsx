@@ -33,6 +33,7 @@ function show(children: ReactNode, sessions = SESSIONS): string[] {
       const silent = begin === 0 ? [] : ['n3'];
       return Response.json({ sessions: sessions.slice(begin, begin + 2), silent, ...next });
     }
+    if (path.endsWith('/history')) return Response.json({ points: [], silent: [] });
     const answer = answers[path];
     return answer ? Response.json(answer) : Response.json({ sessions: [], silent: [] });
   });
@@ -82,6 +83,7 @@ test('how a host proves itself is set on its own page, too', async () => {
   await screen.findByText('Change how a host proves itself');
   fireEvent.click(screen.getByRole('button', { name: 'Change' }));
   await waitFor(() => expect(asked).toContain(`PUT /api/v1/initiators/${KNOWN}`));
+  expect(asked).toContain(`GET /api/v1/initiators/${KNOWN}/history`);
   cleanup();
   queryClient.clear();
   show(<HostPage name={GUEST} />);
