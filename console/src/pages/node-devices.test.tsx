@@ -2,9 +2,9 @@ import { MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
-import { queryClient } from '../api/queries';
-import type { Device } from '../api/types';
-import { RemoveDialog } from './node-devices';
+import { deviceWorkQuery, queryClient } from '../api/queries';
+import type { Device, History } from '../api/types';
+import { DeviceWork, RemoveDialog } from './node-devices';
 
 const device: Device = {
   ...{ number: 2, path: '/dev/sdb', tier: 'flash', state: 'drained' },
@@ -49,4 +49,32 @@ test('a device is removed when its path has been typed', async () => {
   show({ ...device, path: '' });
   type('device 2');
   expect(remove().disabled).toBe(false);
+});
+
+test('what a device did before it could not be read any more is not told as the present', async () => {
+  const flow = { per_second: 1200, bytes_per_second: 4096, latency: null };
+  const point = { at_ms: 20_000, reads: flow, writes: flow, others: flow, queue_depth: 2.5 };
+  vi.stubGlobal('fetch', async () =>
+    Response.json({ title: 'busy', detail: 'not now', status: 503 }, { status: 503 }),
+  );
+  const read = (ago: number) => {
+    cleanup();
+    queryClient.clear();
+    const { queryKey } = deviceWorkQuery('n1', 2);
+    const history = { points: [point] } as unknown as History;
+    queryClient.setQueryData(queryKey, history, { updatedAt: Date.now() - ago });
+    render(
+      <MantineProvider env="test">
+        <QueryClientProvider client={queryClient}>
+          <DeviceWork node="n1" device={device} />
+        </QueryClientProvider>
+      </MantineProvider>,
+    );
+    return waitFor(() => expect(queryClient.getQueryState(queryKey)?.status).toBe('error'));
+  };
+  await read(5_000);
+  screen.getByText('2.4 k');
+  await read(11_000);
+  await screen.findByText('work not known');
+  expect(screen.queryByText('2.4 k')).toBeNull();
 });

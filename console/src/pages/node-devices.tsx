@@ -2,8 +2,9 @@ import { Button, Radio, TextInput } from '@mantine/core';
 import { IconChartLine, IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask, client } from '../api/client';
+import { ask, client, told } from '../api/client';
 import { devicesQuery, deviceWorkQuery, useChange } from '../api/queries';
+import { recent } from '../api/recent';
 import type { Device, DeviceChange, DeviceTier } from '../api/types';
 import { Bar, Explained, fillTone, Panel, Shown, Standing, Tag } from '../parts/basic';
 import { HistoryCharts } from '../parts/chart';
@@ -213,9 +214,10 @@ export function DeviceLine({ node, device, order }: LineProps) {
 
 /** What a device does at present, and how long that takes. */
 export function DeviceWork({ node, device }: { node: string; device: Device }) {
-  const point = useQuery(deviceWorkQuery(node, device.number)).data?.points.at(-1);
+  const work = useQuery(deviceWorkQuery(node, device.number));
+  const point = recent(work)?.points.at(-1);
   const took = device.latency_p99_us;
-  if (!point && took == null) return null;
+  if (!point && !work.error && took == null) return null;
   const ten = 'as a mean of ten seconds';
   return (
     <div className="device-work">
@@ -236,6 +238,10 @@ export function DeviceWork({ node, device }: { node: string; device: Device }) {
             queue depth <b>{count(point.queue_depth)}</b>
           </Explained>
         </>
+      ) : work.error ? (
+        <Explained tip={`What it does at present could not be read: ${told(work.error).detail}.`}>
+          work not known
+        </Explained>
       ) : null}
       {took == null ? null : (
         <Explained tip={LATENCY_TIP}>

@@ -99,3 +99,16 @@ test('nothing under way is said on the page, and nothing on the overview', async
   show(<TasksPage />);
   await screen.findByText('Nothing is under way');
 });
+
+test('tasks that cannot be read are not told as none', async () => {
+  vi.stubGlobal('fetch', async () => new Response(null, { status: 503 }));
+  show(<UnderWay />);
+  await screen.findByText(/^Tasks could not be read/);
+  cleanup();
+  queryClient.clear();
+  queryClient.setQueryData(['tasks'], { tasks: [DRAIN] });
+  show(<UnderWay />);
+  await queryClient.invalidateQueries();
+  await screen.findByText(/^Tasks could not be read/);
+  expect(screen.getAllByRole('listitem')).toHaveLength(1);
+});

@@ -1,13 +1,13 @@
 import { Tabs } from '@mantine/core';
 import { IconArrowsMaximize, IconChecks, IconTrash } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Unreached } from '../api/client';
 import { clusterQuery, volumeQuery, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { AttachRecipes } from '../parts/attach';
 import { FindingDetails } from '../parts/attention';
 import {
   Explained,
+  Failing,
   Failure,
   HealthMark,
   PageHead,
@@ -98,7 +98,7 @@ export function VolumePage({ name, part }: { name: string; part: string }) {
           </>
         }
       />
-      {error && !(error instanceof Unreached) ? <Failure error={error} /> : null}
+      <Failing error={error} />
       <Facts volume={volume} />
       <Findings name={name} />
       <Tabs

@@ -1,8 +1,18 @@
 import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { trafficQuery, volumesQuery } from '../api/queries';
+import { recent } from '../api/recent';
 import type { Health, VolumeSummary, VolumeTraffic } from '../api/types';
-import { Bar, Empty, Explained, HealthMark, PageHead, Shown, Silent } from '../parts/basic';
+import {
+  Bar,
+  Empty,
+  Explained,
+  Failing,
+  HealthMark,
+  PageHead,
+  Shown,
+  Silent,
+} from '../parts/basic';
 import { RoleButton } from '../parts/role';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, navigate, useTitle } from '../router';
@@ -11,10 +21,10 @@ import { COMMAND_SPAN, POLICIES, usedPerVolume } from '../text/words';
 
 const WORST_FIRST: Record<Health, number> = { unavailable: 0, degraded: 1, healthy: 2 };
 
-/** A volume, and what is done with it: null if nothing is, undefined if nobody knows yet. */
+/** A volume, and what is done with it: null if nothing is, undefined if that is not known. */
 type Row = VolumeSummary & { traffic: VolumeTraffic | null | undefined };
 
-const NOT_KNOWN = <Explained tip="Not known yet.">–</Explained>;
+const NOT_KNOWN = <Explained tip="Not known at present.">–</Explained>;
 
 const COLUMNS: Column<Row>[] = [
   {
@@ -112,6 +122,7 @@ const COLUMNS: Column<Row>[] = [
     numeric: true,
     by: ({ traffic }) => traffic?.all.latency?.p99_us ?? -1,
     cell: ({ traffic }) => {
+      if (traffic === undefined) return NOT_KNOWN;
       const took = traffic?.all.latency;
       if (!took) return <span className="dim">–</span>;
       return (
@@ -148,7 +159,8 @@ const COLUMNS: Column<Row>[] = [
 export function VolumesPage() {
   useTitle('Volumes');
   const query = useQuery(volumesQuery);
-  const traffic = useQuery(trafficQuery).data;
+  const asked = useQuery(trafficQuery);
+  const traffic = recent(asked);
   const done = new Map(traffic?.volumes.map((one) => [one.volume, one]));
   const create = (
     <RoleButton
@@ -164,25 +176,29 @@ export function VolumesPage() {
       <PageHead title="Volumes" actions={create} />
       <Shown query={query} what="the volumes">
         {({ volumes }) => (
-          <div className="panel">
-            {volumes.length > 0 ? <Silent nodes={traffic?.silent ?? []} /> : null}
-            <DataTable
-              label="Volumes"
-              rows={volumes.map((volume) => ({
-                ...volume,
-                traffic: traffic ? (done.get(volume.name) ?? null) : undefined,
-              }))}
-              columns={COLUMNS}
-              rowId={(volume) => volume.name}
-              sortBy="name"
-              search="volumes"
-              empty={
-                <Empty title="There is no volume yet" action={create}>
-                  A volume is a virtual disk. Hosts reach it over iSCSI through any node.
-                </Empty>
-              }
-            />
-          </div>
+          <>
+            {/* What keeps all of it from being read is said once. */}
+            {query.error ? null : <Failing error={asked.error} />}
+            <div className="panel">
+              {volumes.length > 0 ? <Silent nodes={traffic?.silent ?? []} /> : null}
+              <DataTable
+                label="Volumes"
+                rows={volumes.map((volume) => ({
+                  ...volume,
+                  traffic: traffic ? (done.get(volume.name) ?? null) : undefined,
+                }))}
+                columns={COLUMNS}
+                rowId={(volume) => volume.name}
+                sortBy="name"
+                search="volumes"
+                empty={
+                  <Empty title="There is no volume yet" action={create}>
+                    A volume is a virtual disk. Hosts reach it over iSCSI through any node.
+                  </Empty>
+                }
+              />
+            </div>
+          </>
         )}
       </Shown>
     </>

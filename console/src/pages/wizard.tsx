@@ -324,7 +324,7 @@ function CheckStep({ draft }: { draft: Draft }) {
         <dt>LUN</dt>
         <dd className="mono">{lunOf(draft)}</dd>
         <dt>Portals</dt>
-        <dd className="mono">{portals.length === 0 ? '–' : portals.join('  ')}</dd>
+        <dd className="mono">{portals.length === 0 ? 'not known' : portals.join('  ')}</dd>
       </dl>
       <Promised more={size * words.copies} />
     </>

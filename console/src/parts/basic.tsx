@@ -177,6 +177,11 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
+/** The same of what is asked for again and again. That the node does not answer is said once, above every page. */
+export function Failing({ error }: { error: unknown }) {
+  return error && !(error instanceof Unreached) ? <Failure error={error} /> : null;
+}
+
 /** Nothing is there: what would be, and how it comes to be. */
 export function Empty({
   title,
@@ -236,8 +241,7 @@ export function Shown<T>({
   }
   return (
     <>
-      {/* That the node does not answer is said once, above every page. */}
-      {error && !(error instanceof Unreached) ? <Failure error={error} /> : null}
+      <Failing error={error} />
       {children(data)}
     </>
   );

@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
+import { Unreached } from '../api/client';
 import { tasksQuery } from '../api/queries';
 import type { Task } from '../api/types';
 import { address, Link } from '../router';
 import { byWaiting, partDone, taskKind, tasksSentence } from '../text/tasks';
 import { bytes, bytesPerSecond, percent, span } from '../text/units';
-import { Bar, Explained, Panel } from './basic';
+import { Bar, Explained, Panel, Sign } from './basic';
 import { useSteady } from './left';
 
 /** Tasks that the overview tells of; all are on a page of their own. */
@@ -49,17 +50,27 @@ export function TaskTime({ task }: { task: Task }) {
 
 /** The first of what is under way; nothing of nothing. */
 export function UnderWay() {
-  const tasks = useQuery(tasksQuery).data?.tasks ?? [];
-  if (tasks.length === 0) return null;
+  const { data, error } = useQuery(tasksQuery);
+  const tasks = data?.tasks ?? [];
+  // That the node does not answer is said above the page: what is here is what it said last.
+  const isLacking = error !== null && !(data && error instanceof Unreached);
+  if (tasks.length === 0 && !isLacking) return null;
   return (
     <Panel
       title="Under way"
       aside={
         <Link to="/tasks">
-          {tasks.length > TOLD ? `All ${tasks.length} tasks` : 'Tasks'}: {tasksSentence(tasks)}
+          {tasks.length > TOLD ? `All ${tasks.length} tasks` : 'Tasks'}
+          {tasks.length > 0 ? `: ${tasksSentence(tasks)}` : ''}
         </Link>
       }
     >
+      {isLacking ? (
+        <div className="warning" role="status">
+          <Sign tone="warn" size={18} />
+          <span>Tasks could not be read: there may be some that are not shown here.</span>
+        </div>
+      ) : null}
       <ul className="under-way">
         {byWaiting(tasks)
           .slice(0, TOLD)
