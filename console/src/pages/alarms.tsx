@@ -68,6 +68,7 @@ const OVER: Column<Alarm>[] = [
   {
     id: 'over',
     head: 'Over',
+    tip: 'When it was over',
     by: (one) => one.cleared_ms ?? 0,
     cell: (one) => moment(one.cleared_ms ?? 0),
   },

@@ -12,6 +12,7 @@ const COLUMNS: Column<AuditEntry>[] = [
   {
     id: 'at',
     head: 'When',
+    tip: 'When it was answered',
     by: (one) => one.at_ms,
     cell: (one) => moment(one.at_ms),
   },

@@ -1,12 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { settingsQuery } from '../api/queries';
 import type { Volume } from '../api/types';
-import { Bar, Empty, Panel, Sign } from '../parts/basic';
+import { Bar, Empty, Explained, Panel, Sign } from '../parts/basic';
 import { Left } from '../parts/left';
-import { bytes, bytesPerSecond, moment, percent, span } from '../text/units';
+import { bytes, bytesPerSecond, moment, percent, plural, span } from '../text/units';
 
 type Result = NonNullable<NonNullable<Volume['scrub']>['last']>;
 type Findings = Result['findings'];
+
+const ROUND_TIP = 'Rounds of a volume are counted from 1; each reads all copies.';
+const READ_TIP = 'What this round has read, of all copies.';
 
 /** What was found when all of it was read, and how far it is being read now. */
 export function ScrubPanel({ volume }: { volume: Volume }) {
@@ -16,25 +19,41 @@ export function ScrubPanel({ volume }: { volume: Volume }) {
   return (
     <Panel title="Scrub">
       <p className="note">
-        {interval === undefined
-          ? null
-          : interval === 0
-            ? 'It is scrubbed only when somebody says so.'
-            : `It is scrubbed by itself every ${span(interval)}.`}
+        {interval === undefined ? null : interval === 0 ? (
+          'It is scrubbed only when somebody says so.'
+        ) : (
+          <>
+            It is scrubbed by itself every{' '}
+            <Explained tip="From the beginning of one round to that of the next: a setting of the cluster.">
+              {span(interval)}
+            </Explained>
+            .
+          </>
+        )}
       </p>
       {running ? (
         <>
-          <h3>Under way since {moment(running.began_seconds * 1000)}</h3>
+          <h3>
+            <Explained tip="When this round began.">
+              Under way since {moment(running.began_seconds * 1000)}
+            </Explained>
+          </h3>
           <Bar
             wide
             label={`Scrub: ${percent(running.slices_done, volume.slices.length)}`}
             part={done}
           />
           <p>
-            {running.slices_done} of {volume.slices.length} slices, {bytes(running.bytes_left ?? 0)}{' '}
-            left
-            {running.bytes_per_second ? ` at ${bytesPerSecond(running.bytes_per_second)}` : ''}
-            <Left seconds={running.seconds_left} />.
+            <Explained tip="Slices of which all copies have been read and compared.">
+              {running.slices_done} of {volume.slices.length} slices
+            </Explained>
+            ,{' '}
+            <Explained tip="What is to be read still of all copies, about, and how fast that becomes less.">
+              {bytes(running.bytes_left ?? 0)} left
+              {running.bytes_per_second ? ` at ${bytesPerSecond(running.bytes_per_second)}` : ''}
+              <Left seconds={running.seconds_left} />
+            </Explained>
+            .
           </p>
           {isNothing(running.findings) ? null : <FindingList findings={running.findings} />}
         </>
@@ -46,8 +65,10 @@ export function ScrubPanel({ volume }: { volume: Volume }) {
       ) : last ? (
         <>
           <h3>
-            Round {last.round}, ended {moment(last.ended_seconds * 1000)}, took{' '}
-            {span(last.ended_seconds - last.began_seconds)}
+            <Explained tip={ROUND_TIP}>
+              Round {last.round}, ended {moment(last.ended_seconds * 1000)}, took{' '}
+              {span(last.ended_seconds - last.began_seconds)}
+            </Explained>
           </h3>
           <FindingList findings={last.findings} />
         </>
@@ -67,7 +88,10 @@ function isNothing(findings: Findings): boolean {
 function Unread({ last }: { last: Result }) {
   return (
     <Empty title={last.round === 1 ? 'Not scrubbed yet' : 'There was nothing to read'}>
-      Round {last.round} ended at {moment(last.ended_seconds * 1000)}, and found nothing written.
+      <Explained tip={ROUND_TIP}>
+        Round {last.round} ended at {moment(last.ended_seconds * 1000)}
+      </Explained>
+      , and found nothing written.
     </Empty>
   );
 }
@@ -78,8 +102,10 @@ function FindingList({ findings }: { findings: Findings }) {
   if (clean) {
     return (
       <p className="standing">
-        <Sign tone="good" /> {bytes(findings.bytes_read)} read: every block is sound, and the copies
-        are the same.
+        <Sign tone="good" />{' '}
+        <Explained tip={READ_TIP}>
+          {bytes(findings.bytes_read)} read: every block is sound, and the copies are the same.
+        </Explained>
       </p>
     );
   }
@@ -93,12 +119,17 @@ function FindingList({ findings }: { findings: Findings }) {
   return (
     <dl className="facts">
       <dt>Read</dt>
-      <dd>{bytes(findings.bytes_read)}, of all copies</dd>
+      <dd>
+        <Explained tip={READ_TIP}>{bytes(findings.bytes_read)}</Explained>, of all copies
+      </dd>
       {rows.map(([word, many, what]) => (
         <div key={word} className="facts-row">
           <dt>{word}</dt>
           <dd>
-            {many} blocks of 4 KiB <span className="dim">({what})</span>
+            <Explained tip="Each is of one copy: what is so in two of them counts twice.">
+              {plural(many, 'block')} of 4 KiB
+            </Explained>{' '}
+            <span className="dim">({what})</span>
           </dd>
         </div>
       ))}

@@ -6,8 +6,8 @@ import { ask, client } from '../api/client';
 import { freshKey, keyAfter } from '../api/key';
 import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } from '../api/queries';
 import type { Policy } from '../api/types';
-import { AttachRecipes, portalsOf } from '../parts/attach';
-import { Failure, PageHead, Panel } from '../parts/basic';
+import { AttachRecipes, LUN_TIP, portalsOf } from '../parts/attach';
+import { Explained, Failure, PageHead, Panel } from '../parts/basic';
 import { Promised } from '../parts/promised';
 import { RoleButton, RolePage } from '../parts/role';
 import { say } from '../parts/say';
@@ -298,7 +298,8 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
   );
 }
 
-function CheckStep({ draft }: { draft: Draft }) {
+/** All that is asked for, before it is. */
+export function CheckStep({ draft }: { draft: Draft }) {
   const portals = portalsOf(useQuery(nodesQuery).data?.nodes ?? []);
   const size = parseBytes(draft.size) ?? 0;
   const words = POLICIES[draft.policy];
@@ -308,13 +309,21 @@ function CheckStep({ draft }: { draft: Draft }) {
         <dt>Name</dt>
         <dd>{draft.name}</dd>
         <dt>Size</dt>
-        <dd>{bytes(size)}</dd>
+        <dd>
+          <Explained tip="What hosts see. Room is taken when data is written.">
+            {bytes(size)}
+          </Explained>
+        </dd>
         <dt>Protection</dt>
         <dd>
           {words.title}. Survives: {words.survives}
         </dd>
         <dt>Takes when full</dt>
-        <dd>{bytes(size * words.copies)}</dd>
+        <dd>
+          <Explained tip="What all copies take in the pool when every block has been written.">
+            {bytes(size * words.copies)}
+          </Explained>
+        </dd>
         <dt>For</dt>
         <dd>
           {draft.everybody ? 'every host that reaches a portal' : draft.initiators.join(', ')}
@@ -322,7 +331,9 @@ function CheckStep({ draft }: { draft: Draft }) {
         <dt>Target</dt>
         <dd className="mono">{targetOf(draft)}</dd>
         <dt>LUN</dt>
-        <dd className="mono">{lunOf(draft)}</dd>
+        <dd className="mono">
+          <Explained tip={LUN_TIP}>{lunOf(draft)}</Explained>
+        </dd>
         <dt>Portals</dt>
         <dd className="mono">{portals.length === 0 ? 'not known' : portals.join('  ')}</dd>
       </dl>

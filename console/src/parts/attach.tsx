@@ -3,7 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { nodesQuery, volumesQuery } from '../api/queries';
 import type { Node, VolumeSummary } from '../api/types';
 import { recipes } from '../text/attach';
-import { Commands, Shown, Waiting } from './basic';
+import { Commands, Explained, Shown, Waiting } from './basic';
+
+/** What the number of a volume is. */
+export const LUN_TIP = 'Its number at its target: hosts find it by both.';
 
 /** Where hosts reach a volume: any node that belongs to the cluster takes any command. */
 export function portalsOf(nodes: Node[]): string[] {
@@ -37,7 +40,9 @@ function Recipes({ volume, portals }: { volume: VolumeSummary; portals: string[]
         <dt>Target</dt>
         <dd className="mono">{volume.target}</dd>
         <dt>LUN</dt>
-        <dd className="mono">{volume.lun}</dd>
+        <dd className="mono">
+          <Explained tip={LUN_TIP}>{volume.lun}</Explained>
+        </dd>
         <dt>Portals</dt>
         <dd className="mono">{portals.join('  ')}</dd>
       </dl>

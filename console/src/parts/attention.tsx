@@ -4,11 +4,11 @@ import { isCritical, noted, untold } from '../text/attention';
 import { bytes, bytesPerSecond, plural } from '../text/units';
 import { waitSentence } from '../text/words';
 import { About } from './about';
-import { Commands, Empty, Sign, Waiting } from './basic';
+import { Commands, Empty, Explained, Sign, Waiting } from './basic';
 import { Left } from './left';
 import { Prose } from './prose';
 
-type Explained = { key: string; title: string; to: string; findings: Finding[] };
+type Told = { key: string; title: string; to: string; findings: Finding[] };
 
 /** What needs attention, why, what that waits for, and what an operator may do. */
 export function Attention({
@@ -24,7 +24,7 @@ export function Attention({
   /** Why it is not known, if it is known why. */
   unknown: unknown;
 }) {
-  const all: Explained[] = [
+  const all: Told[] = [
     ...(explanation.metadata?.length
       ? [{ key: 'metadata', title: 'Metadata', to: '/nodes', findings: explanation.metadata }]
       : []),
@@ -141,9 +141,12 @@ export function FindingDetails({ finding }: { finding: Finding }) {
       ))}
       {work && work.bytes > 0 ? (
         <div>
-          {bytes(work.bytes)} left
-          {work.bytes_per_second > 0 ? ` at ${bytesPerSecond(work.bytes_per_second)}` : ''}
-          <Left seconds={work.seconds_left} />.
+          <Explained tip="What copies lack still, at most, and how fast that becomes less.">
+            {bytes(work.bytes)} left
+            {work.bytes_per_second > 0 ? ` at ${bytesPerSecond(work.bytes_per_second)}` : ''}
+            <Left seconds={work.seconds_left} />
+          </Explained>
+          .
         </div>
       ) : null}
       {finding.remedies.length > 0 ? (

@@ -1,14 +1,29 @@
 import { MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
-import { cleanup, render, screen } from '@testing-library/react';
+import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import type { ReactNode } from 'react';
 import { afterEach, expect, test, vi } from 'vitest';
-import { devicesQuery, deviceWorkQuery, queryClient } from '../api/queries';
-import type { Device, Flow, Node } from '../api/types';
+import {
+  alarmsQuery,
+  auditQuery,
+  devicesQuery,
+  deviceWorkQuery,
+  queryClient,
+  sessionQuery,
+  settingsQuery,
+  volumesQuery,
+} from '../api/queries';
+import type { Alarm, Device, Finding, Flow, Identity, Node, Slice, Volume } from '../api/types';
+import { AlarmsPage } from '../pages/alarms';
+import { AuditPage } from '../pages/audit';
 import { DeviceLine, DeviceWork } from '../pages/node-devices';
 import { Capacity, Took } from '../pages/overview';
+import { ScrubPanel } from '../pages/volume-scrub';
+import { CheckStep } from '../pages/wizard';
 import { fillTip } from '../text/words';
+import { FindingDetails } from './attention';
 import { NodeCard, NodeStrip } from './nodemap';
+import { SliceMap } from './slicemap';
 
 const DEVICE: Device = {
   number: 0,
@@ -45,9 +60,12 @@ function unexplained(children: ReactNode): string[] {
   ]);
   const texts = all.filter((one) => one.nodeType === 3 && /\d/.test(one.textContent ?? ''));
   expect(texts.length).toBeGreaterThan(0);
-  return texts
-    .filter((one) => !one.parentElement?.closest('.explained, .figure'))
-    .map((one) => one.textContent ?? '');
+  return (
+    texts
+      // A picture is one thing to come to by keyboard, and its parts are explained to the pointer.
+      .filter((one) => !one.parentElement?.closest('.explained, .figure, [role=img] [title]'))
+      .map((one) => one.textContent ?? '')
+  );
 }
 
 afterEach(() => {
@@ -131,4 +149,102 @@ test('reads have a latency where nothing is written', () => {
   screen.getByText('180 µs');
   screen.getByText('median; p99 900 µs');
   screen.getByText('no write in the last second');
+});
+
+const SLICE: Slice = {
+  ...{ index: 0, epoch: 5, primary: 'alpha', served: true },
+  ...{ in_sync: ['alpha'], joining: [], absent: [{ node: 'beta', bytes_lacking: 4096 }] },
+};
+
+test('every number of a scrub explains itself', () => {
+  const none = { bytes_read: 0, bad_blocks: 0, differing_blocks: 0 };
+  const nothing = { ...none, doubtful_blocks: 0, unmended_blocks: 0, skipped_blocks: 0 };
+  const times = { began_seconds: 1000, ended_seconds: 2000 };
+  const volume = { name: 'db', slices: [SLICE, { ...SLICE, index: 1 }] };
+  const show = (scrub: Volume['scrub']) => {
+    cleanup();
+    const settings = { scrub_interval_seconds: 604_800 };
+    queryClient.setQueryData(settingsQuery.queryKey, settings as never);
+    return unexplained(<ScrubPanel volume={{ ...volume, scrub } as unknown as Volume} />);
+  };
+  const found = { ...nothing, bytes_read: 8192, bad_blocks: 1 };
+  const running = { ...times, round: 3, slices_done: 1, bytes_left: 4096, bytes_per_second: 1024 };
+  const under = { ...running, seconds_left: 4, findings: found };
+  expect(show({ running: under, last: null })).toEqual([]);
+  screen.getByText(/^1 of 2 slices/);
+  screen.getByText('1 block of 4 KiB');
+  expect(show({ last: { ...times, round: 2, findings: found } })).toEqual([]);
+  const clean = { ...nothing, bytes_read: 8192 };
+  expect(show({ last: { ...times, round: 2, findings: clean } })).toEqual([]);
+  expect(show({ last: { ...times, round: 2, findings: nothing } })).toEqual([]);
+});
+
+test('what is left of the work that a finding waits for explains itself', () => {
+  const work = { replicas: 1, bytes: 8192, bytes_per_second: 1024, seconds_left: 8 };
+  const finding = { waits_for: [], remedies: [], work } as unknown as Finding;
+  expect(unexplained(<FindingDetails finding={finding} />)).toEqual([]);
+});
+
+test('every number of a volume that is to be made explains itself', () => {
+  const draft = { name: 'db', size: '1 GiB', policy: 'mirror2', everybody: true } as const;
+  const rest = { initiators: [], target: 'iqn.example:db', lun: '7' };
+  queryClient.setQueryData(volumesQuery.queryKey, { volumes: [] } as never);
+  expect(unexplained(<CheckStep draft={{ ...draft, ...rest }} />)).toEqual([]);
+});
+
+test('every number of the slices explains itself, in the picture, too', () => {
+  const slices = Array.from({ length: 600 }, (_, index) => ({ ...SLICE, index }));
+  expect(unexplained(<SliceMap slices={slices} />)).toEqual([]);
+  screen.getByText('512 of 600 slices');
+});
+
+/** Heads of a table over what has a digit, and that explain neither that nor themselves. */
+async function unexplainedHeads(table: HTMLElement): Promise<(string | null)[]> {
+  const cells = within(table).getAllByRole('cell');
+  const heads = within(table).getAllByRole('columnheader');
+  const found: (string | null)[] = [];
+  for (const [at, head] of heads.entries()) {
+    const button = within(head).getByRole('button');
+    const bare = cells[at]?.cloneNode(true) as HTMLElement;
+    for (const one of bare.querySelectorAll('.explained')) one.remove();
+    if (!/\d/.test(bare.textContent ?? '')) continue;
+    fireEvent.focus(button);
+    if (!screen.queryByRole('tooltip')) found.push(head.textContent);
+    fireEvent.blur(button);
+    await waitFor(() => expect(screen.queryByRole('tooltip')).toBeNull());
+  }
+  return found;
+}
+
+test('every column of numbers in lists of what was done, and of alarms, explains itself', async () => {
+  class Silence extends EventTarget {
+    close() {}
+  }
+  vi.stubGlobal('EventSource', Silence);
+  vi.stubGlobal('fetch', () => new Promise(() => {}));
+  const show = (page: ReactNode) =>
+    render(
+      <MantineProvider env="test">
+        <QueryClientProvider client={queryClient}>{page}</QueryClientProvider>
+      </MantineProvider>,
+    );
+  const who = { kind: 'user', name: 'ada', role: 'administrator', scope: 'everything' };
+  queryClient.setQueryData(sessionQuery.queryKey, who as Identity);
+  const entry = {
+    ...{ number: 1, at_ms: 1000, who: 'user ada', method: 'POST', path: '/api/v1/volumes' },
+    ...{ status: 201, from: '192.0.2.1', node: 'alpha' },
+  };
+  queryClient.setQueryData(auditQuery.queryKey, { entries: [entry], silent: [] } as never);
+  show(<AuditPage />);
+  expect(await unexplainedHeads(await screen.findByRole('table'))).toEqual([]);
+  cleanup();
+  const alarm = {
+    ...{ id: 7, kind: 'clock-skew', severity: 'warning', subject: 'node alpha' },
+    ...{ title: 'Clocks differ', detail: 'by 2 s', meaning: '', action: '' },
+    ...{ raised_ms: 1000, cleared_ms: 2000 },
+  } as Alarm;
+  queryClient.setQueryData(alarmsQuery.queryKey, { alarms: [alarm] } as never);
+  show(<AlarmsPage />);
+  const over = await screen.findByRole('region', { name: 'Alarms that are over' });
+  expect(await unexplainedHeads(over)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { Slice } from '../api/types';
 import { isWhole, nodesOf, type Part, partOf, partWords, slicesSentence } from '../text/slices';
 import { bytes, bytesPerSecond, span } from '../text/units';
-import { Empty, Sign } from './basic';
+import { Empty, Explained, Sign } from './basic';
 import { type Column, DataTable } from './table';
 
 /** Slices in a row of the picture; more are in rows below. */
@@ -28,7 +28,9 @@ export function SliceMap({ slices }: { slices: Slice[] }) {
   return (
     <>
       <div className="slices-head">
-        <span>{slicesSentence(slices)} A slice has 4 GiB, or what is left at the end.</span>
+        <Explained tip="A slice has 4 GiB, or what is left at the end.">
+          {slicesSentence(slices)}
+        </Explained>
         <SegmentedControl
           size="xs"
           aria-label="Shown as"
@@ -59,14 +61,19 @@ function Picture({ slices }: { slices: Slice[] }) {
     <>
       {drawn.length < slices.length ? (
         <p className="note">
-          {drawn.length} of {slices.length} slices, those that lack something first. The table has
-          all.
+          <Explained tip="More would be too small to be seen.">
+            {drawn.length} of {slices.length} slices
+          </Explained>
+          , those that lack something first. The table has all.
         </p>
       ) : null}
       <div className="slices" role="img" aria-label={slicesSentence(slices)}>
         {rows.map((row) => (
           <div key={row[0]?.index} className="slices-row">
-            <div className="slices-line slices-numbers">
+            <div
+              className="slices-line slices-numbers"
+              title="Which slice of the volume, from 0 on"
+            >
               <span />
               {row.map((slice) => (
                 <span key={slice.index}>{slice.index}</span>
