@@ -43,6 +43,7 @@ export type Scope = Schemas['ScopeName'];
 export type User = Schemas['User'];
 export type Token = Schemas['Token'];
 export type TokenCreate = Schemas['TokenCreate'];
+export type UserCreate = Schemas['UserCreate'];
 export type AuditEntry = Schemas['AuditEntry'];
 export type PathSession = Schemas['PathSession'];
 export type TargetSession = Schemas['TargetSession'];

@@ -3,8 +3,9 @@ import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
+import { useCreation } from '../api/creation';
 import { tokensQuery, useChange } from '../api/queries';
-import type { Role, Scope, Token, TokenCreate } from '../api/types';
+import type { Scope, Token, TokenCreate } from '../api/types';
 import { Commands, Empty, Panel, Shown, Standing } from '../parts/basic';
 import { Dialog, useDialog } from '../parts/dialog';
 import { RoleButton } from '../parts/role';
@@ -122,12 +123,18 @@ export function Tokens() {
   );
 }
 
+const EMPTY: TokenCreate = {
+  name: '',
+  role: 'viewer',
+  scope: 'everything',
+  lifetime_seconds: 90 * DAY_S,
+};
+
 function CreateDialog({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('');
-  const [role, setRole] = useState<Role>('viewer');
-  const [scope, setScope] = useState<Scope>('everything');
-  const [seconds, setSeconds] = useState(String(90 * DAY_S));
-  const create = useChange((body: TokenCreate) => ask(client.POST('/api/v1/tokens', { body })));
+  const { draft, change, create } = useCreation(EMPTY, ({ name, ...rest }, params) =>
+    ask(client.POST('/api/v1/tokens', { params, body: { ...rest, name: name.trim() } })),
+  );
+  const { name, role, scope, lifetime_seconds: seconds } = draft;
   const made = create.data;
   return (
     <Dialog
@@ -137,11 +144,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       busy={create.isPending}
       error={create.error}
       onClose={onClose}
-      onDo={() =>
-        made
-          ? onClose()
-          : create.mutate({ name: name.trim(), role, scope, lifetime_seconds: Number(seconds) })
-      }
+      onDo={() => (made ? onClose() : create.mutate())}
     >
       {made ? (
         <>
@@ -157,20 +160,20 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
             autoComplete="off"
             maxLength={64}
             value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
+            onChange={(event) => change({ name: event.currentTarget.value })}
           />
-          <RoleSelect value={role} onChange={setRole} />
+          <RoleSelect value={role} onChange={(role) => change({ role })} />
           <NativeSelect
             label="For"
             data={SCOPES}
             value={scope}
-            onChange={(event) => setScope(event.currentTarget.value as Scope)}
+            onChange={(event) => change({ scope: event.currentTarget.value as Scope })}
           />
           <NativeSelect
             label="It holds for"
             data={SPANS}
-            value={seconds}
-            onChange={(event) => setSeconds(event.currentTarget.value)}
+            value={String(seconds)}
+            onChange={(event) => change({ lifetime_seconds: Number(event.currentTarget.value) })}
           />
         </>
       )}

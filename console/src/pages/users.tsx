@@ -3,8 +3,9 @@ import { IconPlus } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client } from '../api/client';
+import { useCreation } from '../api/creation';
 import { sessionQuery, useChange, usersQuery } from '../api/queries';
-import type { Role, User } from '../api/types';
+import type { Role, User, UserCreate } from '../api/types';
 import { NewPassword, passwordFault } from '../parts/account';
 import { Empty, PageHead, Shown, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
@@ -167,12 +168,11 @@ function Users() {
 }
 
 function CreateDialog({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('');
-  const [role, setRole] = useState<Role>('viewer');
-  const [password, setPassword] = useState('');
-  const create = useChange((body: { name: string; role: Role; password: string }) =>
-    ask(client.POST('/api/v1/users', { body })),
+  const first: UserCreate = { name: '', role: 'viewer', password: '' };
+  const { draft, change, create } = useCreation(first, (body, params) =>
+    ask(client.POST('/api/v1/users', { params, body })),
   );
+  const { name, role, password } = draft;
   const fits = NAME.test(name);
   return (
     <Dialog
@@ -183,15 +183,12 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       error={create.error}
       onClose={onClose}
       onDo={() =>
-        create.mutate(
-          { name, role, password },
-          {
-            onSuccess: () => {
-              say(`${name} can log in`);
-              onClose();
-            },
+        create.mutate(undefined, {
+          onSuccess: () => {
+            say(`${name} can log in`);
+            onClose();
           },
-        )
+        })
       }
     >
       <TextInput
@@ -202,10 +199,14 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
         spellCheck={false}
         value={name}
         error={name === '' || fits ? undefined : 'small letters, digits, . _ - @'}
-        onChange={(event) => setName(event.currentTarget.value)}
+        onChange={(event) => change({ name: event.currentTarget.value })}
       />
-      <RoleSelect value={role} onChange={setRole} />
-      <NewPassword label="Password" value={password} onChange={setPassword} />
+      <RoleSelect value={role} onChange={(role) => change({ role })} />
+      <NewPassword
+        label="Password"
+        value={password}
+        onChange={(password) => change({ password })}
+      />
     </Dialog>
   );
 }

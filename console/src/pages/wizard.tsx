@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { allowAll } from '../api/access';
 import { ask, client } from '../api/client';
-import { freshKey, keyAfter } from '../api/key';
-import { clusterQuery, initiatorsQuery, nodesQuery, useChange, volumesQuery } from '../api/queries';
+import { useCreation } from '../api/creation';
+import { clusterQuery, initiatorsQuery, nodesQuery, volumesQuery } from '../api/queries';
 import type { Policy } from '../api/types';
 import { AttachRecipes, LUN_TIP, portalsOf } from '../parts/attach';
 import { Explained, Failure, PageHead, Panel } from '../parts/basic';
@@ -28,22 +28,22 @@ export function WizardPage() {
   );
 }
 
+const EMPTY: Draft = {
+  name: '',
+  size: '',
+  policy: 'mirror2',
+  everybody: true,
+  initiators: [],
+  target: '',
+  lun: '',
+};
+
 function Wizard() {
-  const [draft, setDraft] = useState<Draft>({
-    name: '',
-    size: '',
-    policy: 'mirror2',
-    everybody: true,
-    initiators: [],
-    target: '',
-    lun: '',
-  });
+  const { draft, change, create } = useCreation(EMPTY, makeVolume);
   const [step, setStep] = useState(0);
   const [tried, setTried] = useState(false);
   const [made, setMade] = useState<string | null>(null);
   const volumes = useQuery(volumesQuery).data?.volumes ?? [];
-  const [key, setKey] = useState(freshKey);
-  const create = useChange((it: Draft) => makeVolume(it, key));
   const wrong = faults(
     draft,
     volumes.map((volume) => volume.name),
@@ -56,10 +56,6 @@ function Wizard() {
     wrong.initiators,
     undefined,
   ][step];
-  const change = (to: Partial<Draft>) => {
-    setKey(keyAfter(create.error, key));
-    setDraft({ ...draft, ...to });
-  };
 
   if (made !== null) return <Made name={made} />;
   const on = () => {
@@ -70,7 +66,7 @@ function Wizard() {
     setTried(false);
     if (step < STEPS.length - 1) setStep(step + 1);
     else {
-      create.mutate(draft, {
+      create.mutate(undefined, {
         onSuccess: () => {
           say(`Volume ${draft.name} was made`);
           setMade(draft.name);
@@ -131,7 +127,10 @@ function Wizard() {
 }
 
 /** Makes the volume, and then says whom it is for: until then nothing is on it that anybody could read. */
-async function makeVolume(draft: Draft, key: string): Promise<void> {
+async function makeVolume(
+  draft: Draft,
+  params: { header: { 'Idempotency-Key': string } },
+): Promise<void> {
   const { name, policy } = draft;
   const body = {
     name,
@@ -140,7 +139,6 @@ async function makeVolume(draft: Draft, key: string): Promise<void> {
     ...(draft.target.trim() ? { target: draft.target.trim() } : {}),
     ...(draft.target.trim() && draft.lun.trim() ? { lun: Number(draft.lun) } : {}),
   };
-  const params = { header: { 'Idempotency-Key': key } };
   await ask(client.POST('/api/v1/volumes', { params, body }));
   if (draft.everybody) return;
   await allowAll(name, draft.initiators);
