@@ -24,9 +24,19 @@ export async function allow(
     await order();
   } catch (error) {
     if (!(error instanceof Problem) || error.kind !== UNKNOWN) throw error;
-    const path = { name: initiator };
-    await ask(client.PUT('/api/v1/initiators/{name}', { params: { path }, body: {} }));
+    await record(initiator);
     await order();
+  }
+}
+
+/** Puts an initiator on record, unless somebody else has done so meanwhile, maybe with a secret. */
+async function record(name: string): Promise<void> {
+  const params = { path: { name } };
+  const headers = { 'If-None-Match': '*' };
+  try {
+    await ask(client.PUT('/api/v1/initiators/{name}', { params, headers, body: {} }));
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 412) throw error;
   }
 }
 
