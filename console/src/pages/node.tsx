@@ -12,7 +12,7 @@ import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { lackWords } from '../text/slices';
 import { bytes, count, percent, plural } from '../text/units';
-import { nodeState } from '../text/words';
+import { nodeState, WORK_TIP } from '../text/words';
 import { AdmitDialog, OrderDialog, RemoveDialog } from './node-changes';
 import { DevicesPanel } from './node-devices';
 import { ToCopy } from './nodes';
@@ -110,9 +110,7 @@ function Facts({ node }: { node: Node }) {
         {plural(node.replicas, 'replica')}, leads {node.primaries}
       </Explained>
       {node.work_per_second == null ? null : (
-        <Explained tip="What hosts have its replicas do in a second, as a mean over some minutes: each read and write, and each 64 KiB of them as one more.">
-          work {count(node.work_per_second)}/s
-        </Explained>
+        <Explained tip={WORK_TIP}>work {count(node.work_per_second)}/s</Explained>
       )}
       {node.sessions == null ? null : (
         <Explained tip="Sessions of initiators at its portal.">

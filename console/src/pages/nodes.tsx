@@ -11,7 +11,7 @@ import { Prose } from '../parts/prose';
 import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { bytes, bytesPerSecond, count } from '../text/units';
-import { nodeState, TIERS } from '../text/words';
+import { nodeState, TIERS, WORK_TIP } from '../text/words';
 
 const COLUMNS: Column<Node>[] = [
   {
@@ -49,7 +49,7 @@ const COLUMNS: Column<Node>[] = [
   {
     id: 'work',
     head: 'Work',
-    tip: 'What hosts have its replicas do in a second, as a mean over some minutes: each read and write, and each 64 KiB of them as one more',
+    tip: WORK_TIP,
     numeric: true,
     by: (node) => node.work_per_second ?? -1,
     cell: (node) => (node.work_per_second == null ? '–' : `${count(node.work_per_second)}/s`),

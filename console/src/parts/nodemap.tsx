@@ -2,8 +2,17 @@ import { useQuery } from '@tanstack/react-query';
 import { devicesQuery } from '../api/queries';
 import type { Device, Node } from '../api/types';
 import { address, Link } from '../router';
-import { bytes, latency, moment, percent, plural } from '../text/units';
-import { DEVICE_STATES, deviceWas, fillTip, LATENCY_TIP, nodeState } from '../text/words';
+import { bytes, count, latency, moment, percent, plural } from '../text/units';
+import {
+  DEVICE_STATES,
+  deviceWas,
+  fillTip,
+  LATENCY_TIP,
+  nodeState,
+  TIER_TIPS,
+  TIERS,
+  WORK_TIP,
+} from '../text/words';
 import { Bar, Explained, fillTone, Standing } from './basic';
 
 /** The nodes, a line each. */
@@ -106,12 +115,14 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
       ) : (
         <div className="node-card-line">room not known</div>
       )}
-      {query.data ? <DeviceMinis devices={query.data.devices} isPast={!answers} /> : null}
-      {answers || !ask ? null : (
+      {ask && query.data ? <DeviceMinis devices={query.data.devices} isPast={!answers} /> : null}
+      {answers ? null : (
         <div className="node-card-line">
-          {query.data
-            ? `devices as it told at ${moment(query.dataUpdatedAt)}`
-            : 'devices not known while it is away'}
+          {!ask
+            ? 'its devices are on its page'
+            : query.data
+              ? `devices as it told at ${moment(query.dataUpdatedAt)}`
+              : 'devices not known while it is away'}
         </div>
       )}
       <div className="node-card-line">
@@ -122,6 +133,11 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
           leads {node.primaries}
         </Explained>
       </div>
+      {node.work_per_second == null ? null : (
+        <div className="node-card-line">
+          <Explained tip={WORK_TIP}>work {count(node.work_per_second)}/s</Explained>
+        </div>
+      )}
       {node.failure_domain ? (
         <div className="node-card-line">
           <Explained tip="Nodes that say the same fail together: no two copies are there.">
@@ -144,8 +160,11 @@ function DeviceMinis({ devices, isPast }: MinisProps) {
     return (
       <div key={device.number} className="device-mini">
         <div className="node-card-line">
-          <span className="mono" title={device.path}>
-            {device.path.split('/').at(-1) || `device ${device.number}`}
+          <span>
+            <span className="mono" title={device.path}>
+              {device.path.split('/').at(-1) || `device ${device.number}`}
+            </span>{' '}
+            <Explained tip={TIER_TIPS[device.tier]}>{TIERS[device.tier]}</Explained>
           </span>
           <span className="nowrap">
             {device.latency_p99_us == null || isPast ? null : (

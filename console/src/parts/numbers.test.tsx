@@ -44,6 +44,7 @@ const NODE = {
   replicas: 7,
   primaries: 2,
   failure_domain: 'rack 4',
+  work_per_second: 1200,
   room: { bytes: 1000, used_bytes: 250 },
 } as unknown as Node;
 
@@ -80,6 +81,14 @@ test('every number of a node, in the map and in the list, explains itself', () =
   expect(unexplained(<NodeCard node={NODE} ask />)).toEqual([]);
   expect(screen.getByRole('link').getAttribute('href')).toBe('/nodes/alpha');
   expect(screen.getAllByText('in use')).toHaveLength(2);
+  expect(screen.getAllByText('flash')).toHaveLength(2);
+  screen.getByText('work 1.2 k/s');
+  expect(screen.queryByText('its devices are on its page')).toBeNull();
+  cleanup();
+  // Of too many nodes to be asked for their devices, whatever is known of one.
+  expect(unexplained(<NodeCard node={NODE} ask={false} />)).toEqual([]);
+  screen.getByText('its devices are on its page');
+  expect(screen.queryByText(/in use/)).toBeNull();
   cleanup();
   expect(unexplained(<NodeStrip nodes={[NODE]} />)).toEqual([]);
 });

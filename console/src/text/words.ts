@@ -116,6 +116,10 @@ export const TIER_TIPS: Record<DeviceTier, string> = {
   capacity: 'Large devices. Data goes there when flash has no room.',
 };
 
+/** What the number of a node's work counts. */
+export const WORK_TIP =
+  'What hosts have its replicas do in a second, as a mean over some minutes: each read and write, and each 64 KiB of them as one more.';
+
 /** What the number of a device's fill counts: of one that goes, or that is not there, it is what is to be brought. */
 export function fillTip(device: Device): string {
   const { used_bytes, bytes: all } = device;
