@@ -48,6 +48,16 @@ export async function faults(here: Page): Promise<string[]> {
     );
 }
 
+/** The same in dark and in light, which it is left in. */
+export async function faultsInBoth(here: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await here.emulateMedia({ colorScheme });
+    for (const fault of await faults(here)) found.push(`${colorScheme}: ${fault}`);
+  }
+  return found;
+}
+
 export async function shoot(here: Page, name: string, whole = false): Promise<void> {
   if (SHOTS) await here.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: whole });
 }

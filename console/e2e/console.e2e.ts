@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { faults, launch, openPage, shoot } from './browser.ts';
+import { faults, faultsInBoth, launch, openPage, shoot } from './browser.ts';
 import { Cluster } from './cluster.ts';
 import { crowd, VOLUMES } from './crowd.ts';
 
@@ -97,7 +97,7 @@ test('a volume is made by the wizard, and is in the list', async () => {
   const next = page.getByRole('button', { name: 'Next' });
   await next.click();
   await page.getByText('a name is needed').waitFor();
-  expect(await faults(page)).toEqual([]);
+  expect(await faultsInBoth(page), 'name and size').toEqual([]);
   await shoot(page, 'wizard-fault-light');
   await page.getByLabel('Name').fill('sql-data');
   await page.getByLabel('Size').fill('1 GiB');
@@ -105,14 +105,17 @@ test('a volume is made by the wizard, and is in the list', async () => {
   await page.getByRole('radio', { name: /Three copies/ }).click();
   const four = page.getByRole('radio', { name: /Four copies/ });
   expect(await four.isDisabled()).toBe(true);
+  expect(await faultsInBoth(page), 'protection').toEqual([]);
   await next.click();
   await page.getByLabel('These hosts only').check();
   await page.getByRole('combobox', { name: 'Initiators' }).fill('iqn.2026-11.com.example:host1');
   await page.keyboard.press('Enter');
+  expect(await faultsInBoth(page), 'hosts').toEqual([]);
   await shoot(page, 'wizard-hosts-light');
   await next.click();
   await page.getByText('iqn.2026-11.io.holdfast:sql-data').waitFor();
   await page.getByText(cluster.node('n3').portal).waitFor();
+  expect(await faultsInBoth(page), 'check').toEqual([]);
   await shoot(page, 'wizard-check-light');
   await page.getByRole('button', { name: 'Create volume' }).click();
   await page.getByRole('heading', { name: 'Volume sql-data was made' }).waitFor();
@@ -216,6 +219,7 @@ test('what is refused is told with its hint, where it was ordered', async () => 
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Add device' }).click();
   await dialog.getByRole('alert').waitFor();
+  expect(await faultsInBoth(page)).toEqual([]);
   await shoot(page, 'refused-light');
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'hidden' });

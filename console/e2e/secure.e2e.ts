@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { faults, launch, openPage, shoot } from './browser.ts';
+import { faults, faultsInBoth, launch, openPage, shoot } from './browser.ts';
 import { Cluster, until } from './cluster.ts';
 
 /** How soon the console has to tell the truth. */
@@ -75,7 +75,7 @@ test('who has not logged in sees nothing but the way in', async () => {
   await page.goto(`${api('n1')}/volumes`);
   await page.getByRole('button', { name: 'Log in' }).waitFor();
   expect(await page.getByRole('link', { name: 'Volumes' }).count()).toBe(0);
-  expect(await faults(page)).toEqual([]);
+  expect(await faultsInBoth(page)).toEqual([]);
   await shoot(page, 'login-light');
   await logIn(page, 'admin', 'not the password');
   await page.getByRole('alert').getByText('the name or the password is wrong').waitFor();
