@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Suspense } from 'react';
 import { clusterQuery, historyQuery, nodesQuery, raisedQuery } from '../api/queries';
+import { recent } from '../api/recent';
 import type { Explanation, Flow, HistoryPoint, Status, TierRoom } from '../api/types';
 import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign, Waiting } from '../parts/basic';
@@ -84,10 +85,11 @@ export function OverviewPage() {
   );
 }
 
-function Headline({ status, alarms }: { status: Status; alarms: number }) {
+/** The cluster in one sentence, and in figures of the present. */
+export function Headline({ status, alarms }: { status: Status; alarms: number }) {
   const { tone, text } = healthSentence(status, alarms);
   const history = useQuery(historyQuery(CLUSTER, PRESENT_SECONDS));
-  const point = present(history.data);
+  const point = present(recent(history));
   const left = useSteady(status.protection?.work.seconds_left);
   const until = status.protection ? untilProtected(status.protection, left) : null;
   return (
@@ -199,7 +201,9 @@ export function Took({ what, flow }: { what: 'read' | 'write'; flow: Flow | unde
       name={what === 'read' ? 'Read latency' : 'Write latency'}
       value={took ? latency(took.p50_us) : '–'}
       tip={`How long a ${what} takes: the median of the last second, and what 99 of 100 took at most (p99). ${COMMAND_SPAN}`}
-      note={took ? `median; p99 ${latency(took.p99_us)}` : `no ${what} in the last second`}
+      note={
+        took ? `median; p99 ${latency(took.p99_us)}` : flow ? `no ${what} in the last second` : null
+      }
     />
   );
 }
