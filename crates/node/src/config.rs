@@ -135,6 +135,9 @@ pub struct MetadataConfig {
     /// Its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
+    /// Whether this node, which has TLS, speaks in the clear to what is named here, on other machines too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plain: bool,
 }
 
 impl MetadataConfig {
@@ -413,14 +416,15 @@ impl NodeConfig {
         if let Some(address) = addresses.iter().find(|it| !is_address(it)) {
             return Err(Invalid::MetadataAddress(address.clone()));
         }
+        if addresses.is_empty() && !token.is_empty() {
+            return Err(Invalid::EtcdToken);
+        }
+        self.check_plain()?;
         if !addresses.is_empty() {
             return Ok(MetadataSource::Servers {
                 addresses: addresses.clone(),
                 token: token.clone(),
             });
-        }
-        if !token.is_empty() {
-            return Err(Invalid::EtcdToken);
         }
         if let Some(section) = &self.etcd {
             section.check()?;

@@ -245,7 +245,12 @@ fn the_samples_are_configurations() {
     let witness = witness::WitnessConfig::read(&dist.join("witness.toml")).unwrap();
     assert_eq!(witness.etcd.members, etcd.members);
     assert_eq!(witness.cluster, node.cluster);
-    NodeConfig::read(&dist.join("node-external-etcd.toml")).unwrap();
+    let external = NodeConfig::read(&dist.join("node-external-etcd.toml")).unwrap();
+    match external.metadata_source() {
+        Ok(MetadataSource::Etcd(endpoints)) => assert!(endpoints.iter().all(EtcdEndpoint::has_tls)),
+        other => panic!("the metadata is in etcd, not in {other:?}"),
+    }
+    assert!(external.metadata.certificate.is_some() && !external.metadata.plain);
     let services = [
         (
             "holdfast-node.service",
@@ -277,7 +282,7 @@ fn the_metadata_is_in_one_place() {
             .collect::<Vec<_>>(),
         other => panic!("{metadata}: it is in etcd, not in {other:?}"),
     };
-    let etcd = "[metadata]\netcd = [\"a:1\", \"http://b:2\"]\n";
+    let etcd = "[metadata]\netcd = [\"a:1\", \"http://b:2\"]\nplain = true\n";
     assert_eq!(endpoints(etcd), ["a:1", "b:2"]);
     // Its own member first.
     let members = "[etcd]\nmember = \"y\"\nclient_port = 9\n[etcd.members]\nx = \"10.0.0.1\"\ny = \"10.0.0.2\"\n";
@@ -293,8 +298,6 @@ fn the_metadata_is_in_one_place() {
     let secure = "[metadata]\netcd = [\"https://a:1\", \"https://b:2\"]\nca = \"/ca.pem\"\n";
     assert_eq!(endpoints(secure), ["a:1", "b:2"]);
     assert_eq!(with(secure).check(), Ok(()));
-    assert!(!with(secure).has_plain_etcd() && with(etcd).has_plain_etcd());
-    assert!(!config().has_plain_etcd());
     for (metadata, says) in [
         ("", "metadata.addresses"),
         (
@@ -362,6 +365,66 @@ fn the_metadata_is_in_one_place() {
     ] {
         let error = with(metadata).check().unwrap_err().to_string();
         assert!(error.contains(says), "{metadata}: {error}");
+    }
+}
+
+/// The demo, and an etcd or a proxy of it beside the node, have no need to say anything.
+#[test]
+fn nothing_is_said_in_the_clear_to_another_machine_unless_the_file_permits_it() {
+    let with = |metadata: &str, security: &str| {
+        let text = TEXT.replace("addresses = [\"127.0.0.1:7460\"]\n", metadata);
+        assert_ne!(text, TEXT);
+        toml::from_str::<NodeConfig>(&(text + security)).unwrap()
+    };
+    let off = "[security]\noff = true\n";
+    for (metadata, key) in [
+        ("etcd = [\"h:2379\"]\n", "metadata.etcd: h:2379"),
+        (
+            "etcd = [\"127.0.0.1:1\", \"http://192.0.2.7:2379\"]\n",
+            "metadata.etcd: http://192.0.2.7:2379",
+        ),
+        (
+            "etcd = [\"http://[2001:db8::7]:2379/\"]\n",
+            "metadata.etcd: http://[2001:db8::7]:2379/",
+        ),
+        (
+            "etcd = [\"localhost.example:2379\"]\n",
+            "metadata.etcd: localhost.example:2379",
+        ),
+        (
+            "addresses = [\"127.0.0.1:1\", \"192.0.2.7:7459\"]\ntoken = \"t\"\n",
+            "metadata.addresses: 192.0.2.7:7459",
+        ),
+    ] {
+        let refused = with(metadata, "");
+        let error = refused.check().unwrap_err().to_string();
+        assert!(error.starts_with(key), "{error}");
+        assert!(error.contains("metadata.plain = true"), "{error}");
+        assert!(error.contains("docs/security.md"), "{error}");
+        assert_eq!(refused.etcd_config().unwrap_err().to_string(), error);
+        let without = with(metadata, off);
+        assert_eq!(without.check(), Ok(()), "{metadata}");
+        assert!(!without.has_plain_metadata(), "security.off says it");
+        let permitted = with(&format!("{metadata}plain = true\n"), "");
+        assert_eq!(permitted.check(), Ok(()), "{metadata}");
+        assert!(permitted.has_plain_metadata(), "{metadata}");
+        let again: NodeConfig = toml::from_str(&permitted.to_toml()).unwrap();
+        assert_eq!(again, permitted);
+    }
+    let here = "etcd = [\"127.0.0.1:1\", \"http://[::1]:2\", \"localhost:3\", \"127.0.0.2:4\"]\n";
+    for metadata in [here, "addresses = [\"127.0.0.1:1\", \"[::1]:1\"]\n"] {
+        let local = with(metadata, "");
+        assert_eq!(local.check(), Ok(()), "{metadata}");
+        assert!(!local.has_plain_metadata(), "{metadata}");
+    }
+    let secure = "etcd = [\"https://h:2379\"]\nca = \"/ca.pem\"\n";
+    assert!(!with(secure, "").has_plain_metadata());
+    for nothing in [secure, "[etcd.members]\nn1 = \"192.0.2.1\"\n"] {
+        for security in ["", off] {
+            let unused = with(&format!("plain = true\n{nothing}"), security);
+            let error = unused.check().unwrap_err().to_string();
+            assert!(error.starts_with("metadata.plain: is for what"), "{error}");
+        }
     }
 }
 
@@ -732,6 +795,7 @@ const TOLD: &[&str] = &[
     "metadata.etcd",
     "metadata.ca",
     "metadata.certificate",
+    "metadata.plain",
     "metadata.addresses",
     "devices.path",
     "devices.file_bytes",

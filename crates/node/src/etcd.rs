@@ -149,7 +149,8 @@ pub enum EtcdStartError {
         "etcd.members names this machine, so the node would start a new member of etcd here; but it has run before \
          without one: there is no {}\n\n\
          hint: where something else runs etcd, leave the section [etcd] out, and say where it is: \
-         metadata.etcd = [{}]; if the node is to start a member here: mkdir -m 700 {}",
+         metadata.etcd = [{}], with what goes with it (\"An etcd of one's own\" in docs/deployment.md); if the node is to start a \
+         member here: mkdir -m 700 {}",
         home.display(), quoted(endpoints), home.display()
     )]
     NeverHere {
@@ -190,7 +191,10 @@ pub enum EtcdStartError {
 }
 
 fn quoted(endpoints: &[EtcdEndpoint]) -> String {
-    let quoted = endpoints.iter().map(|it| format!("\"{}\"", it.address()));
+    let quoted = endpoints.iter().map(|it| {
+        let scheme = if it.has_tls() { "https://" } else { "" };
+        format!("\"{scheme}{}\"", it.address())
+    });
     quoted.collect::<Vec<_>>().join(", ")
 }
 

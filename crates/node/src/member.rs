@@ -109,7 +109,7 @@ mod tests {
             let error = refused(&config);
             let home = folder.path().join("etcd").display().to_string();
             for part in [
-                "metadata.etcd = [\"192.0.2.1:2379\", \"192.0.2.2:2379\"]",
+                "metadata.etcd = [\"https://192.0.2.1:2379\", \"https://192.0.2.2:2379\"]",
                 &format!("mkdir -m 700 {home}"),
                 "run before",
             ] {

@@ -123,7 +123,7 @@ impl Services {
             .map_err(|error| NodeError::listen("api.listen", error))?;
         let reach = Reach::new(&config.metadata_source()?);
         let etcd = config.etcd_config()?;
-        warn_of_plain_etcd(config);
+        warn_of_plain_metadata(config);
         let founding = founding(config, etcd.is_some())?;
         let parts = ApiParts {
             cluster: config.cluster,
@@ -226,11 +226,11 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     builder.spawn(run).map(drop)
 }
 
-fn warn_of_plain_etcd(config: &NodeConfig) {
-    if config.has_plain_etcd() {
+fn warn_of_plain_metadata(config: &NodeConfig) {
+    if config.has_plain_metadata() {
         tracing::warn!(
-            "metadata.etcd: etcd is spoken to without TLS: whoever is on the way can read and change what the cluster has \
-             agreed on; https:// and metadata.ca say otherwise"
+            "metadata.plain: where the metadata is, it is spoken to without TLS: whoever is on the way can read and change what \
+             the cluster has agreed on; https:// in metadata.etcd, and metadata.ca, say otherwise"
         );
     }
     if matches!(config.etcd_tls(), MemberTls::Coming(_)) {

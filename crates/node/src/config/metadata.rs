@@ -1,15 +1,19 @@
-//! TLS to an etcd that somebody else runs: the keys `metadata.ca`, `metadata.certificate` and `metadata.key`.
+//! TLS to a metadata that the machines do not run themselves: the keys `metadata.ca`, `metadata.certificate`, `metadata.key` and
+//! `metadata.plain`.
 //!
 //! It refuses what would be half of it: endpoints of both kinds, TLS without an authority to believe, files that nothing
 //! would use. The files are read when the node starts; what is in them is judged then.
 //!
-//! Invariant: where the file says `https://`, nothing is said to etcd in the clear.
+//! Invariants:
+//! - where the file says `https://`, nothing is said to etcd in the clear;
+//! - a node that has TLS has no session in the clear with another machine, unless its file says `plain = true`.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use holdfast_metadata::etcd::{EtcdConfig, EtcdTls, EtcdTlsError};
+use holdfast_metadata::etcd::{EtcdConfig, EtcdEndpoint, EtcdTls, EtcdTlsError};
+use holdfast_model::{host_and_port, is_this_machine};
 
 use super::{Invalid, MetadataConfig, MetadataSource, NodeConfig};
 use crate::etcd::MemberTls;
@@ -37,6 +41,26 @@ pub enum InvalidMetadataTls {
         "{0}: is for https:// endpoints in metadata.etcd, and there are none; say https:// there, or leave it out"
     )]
     Unused(&'static str),
+    /// A member of etcd on another machine would be spoken to in the clear.
+    #[error(
+        "metadata.etcd: {0} has no TLS, and is not on this machine: whoever is on the way could read and change what the \
+         cluster has agreed on. Say https:// of all endpoints, and name in metadata.ca whom to believe (\"TLS to etcd\" in \
+         docs/security.md); or say metadata.plain = true, to do it all the same"
+    )]
+    PlainEtcd(String),
+    /// So would a server of ours.
+    #[error(
+        "metadata.addresses: {0} has no TLS, and is not on this machine: whoever is on the way could read and change what \
+         the cluster has agreed on, and learn the token. Keep the metadata in an etcd, where there is TLS (\"TLS to etcd\" in \
+         docs/security.md); or say metadata.plain = true, to do it all the same"
+    )]
+    PlainServer(String),
+    /// Nothing would be.
+    #[error(
+        "metadata.plain: is for what metadata.etcd, or metadata.addresses, names without TLS, and there is nothing; leave it \
+         out (of members of etcd that the machines run themselves, etcd.plain says the same)"
+    )]
+    NothingPlain,
     /// A certificate without its key, or a key without its certificate.
     #[error("{missing}: is needed together with {said}")]
     Half {
@@ -80,7 +104,18 @@ impl MetadataConfig {
     }
 
     fn has_tls(&self) -> bool {
-        self.etcd.iter().any(|it| it.starts_with("https://"))
+        self.etcd.iter().any(|it| is_secure(it))
+    }
+
+    /// The servers, or members of etcd, that are spoken to in the clear.
+    fn without_tls(&self) -> impl Iterator<Item = &String> {
+        let members = self.etcd.iter().filter(|it| !is_secure(it));
+        self.addresses.iter().chain(members)
+    }
+
+    /// The first of them that is on another machine.
+    fn first_elsewhere(&self) -> Option<&String> {
+        self.without_tls().find(|it| is_elsewhere(it))
     }
 
     /// Whether what is said of TLS to etcd goes together; no file is looked at.
@@ -89,7 +124,7 @@ impl MetadataConfig {
             let unused = self.tls_files().next();
             return unused.map_or(Ok(()), |(key, _)| Err(InvalidMetadataTls::Unused(key)));
         }
-        if !self.etcd.iter().all(|it| it.starts_with("https://")) {
+        if !self.etcd.iter().all(|it| is_secure(it)) {
             return Err(InvalidMetadataTls::Mixed);
         }
         if self.ca.is_none() {
@@ -163,11 +198,43 @@ impl NodeConfig {
         }
     }
 
-    /// Whether the node, which has TLS otherwise, speaks in the clear to an etcd that somebody else runs.
-    #[must_use]
-    pub fn has_plain_etcd(&self) -> bool {
-        !self.security.off && !self.metadata.etcd.is_empty() && !self.metadata.has_tls()
+    /// Whether nothing that leaves the machine is said in the clear, unless the file permits it.
+    pub(super) fn check_plain(&self) -> Result<(), InvalidMetadataTls> {
+        let metadata = &self.metadata;
+        if metadata.plain && metadata.without_tls().next().is_none() {
+            return Err(InvalidMetadataTls::NothingPlain);
+        }
+        if metadata.plain || self.security.off {
+            return Ok(());
+        }
+        match metadata.first_elsewhere().cloned() {
+            None => Ok(()),
+            Some(member) if metadata.addresses.is_empty() => {
+                Err(InvalidMetadataTls::PlainEtcd(member))
+            }
+            Some(server) => Err(InvalidMetadataTls::PlainServer(server)),
+        }
     }
+
+    /// Whether the node, which has TLS otherwise, speaks in the clear to where the metadata is, on another machine.
+    #[must_use]
+    pub fn has_plain_metadata(&self) -> bool {
+        !self.security.off && self.metadata.first_elsewhere().is_some()
+    }
+}
+
+/// Whether an endpoint of etcd's is spoken to over TLS.
+fn is_secure(endpoint: &str) -> bool {
+    endpoint.starts_with("https://")
+}
+
+/// Whether what is said there leaves the machine. What is no address at all is refused by whoever reads it.
+fn is_elsewhere(address: &str) -> bool {
+    let Ok(endpoint) = address.parse::<EtcdEndpoint>() else {
+        return false;
+    };
+    let host = host_and_port(endpoint.address()).map(|(host, _)| host.trim_matches(['[', ']']));
+    !host.is_some_and(is_this_machine)
 }
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, InvalidMetadataTls> {
