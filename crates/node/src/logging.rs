@@ -17,8 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{LogChange, LogLevels};
-use tracing::Subscriber;
+use serde_json::json;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
@@ -52,7 +55,7 @@ pub fn start(path: &Path, config: LogConfig) -> io::Result<Log> {
     let file = RotatingFile::open(path, config.bytes_max)?;
     let (sender, waiting) = Sender::new();
     let (subscriber, levels) = subscriber(config, sender.clone());
-    sender.write_behind(file, waiting, &levels)?;
+    sender.write_behind(file, waiting, &levels, config.format)?;
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -164,11 +167,12 @@ impl Sender {
         file: RotatingFile,
         waiting: Receiver<Line>,
         levels: &Arc<Levels>,
+        format: LogFormat,
     ) -> io::Result<()> {
         let (lost, levels) = (Arc::clone(&self.lost), Arc::clone(levels));
         thread::Builder::new()
             .name("log".into())
-            .spawn(move || write_lines(file, &waiting, &lost, &levels))
+            .spawn(move || write_lines(file, &waiting, &lost, &levels, format))
             .map(drop)
     }
 
@@ -211,6 +215,7 @@ fn write_lines(
     waiting: &Receiver<Line>,
     lost: &AtomicU64,
     levels: &Levels,
+    format: LogFormat,
 ) {
     loop {
         let line = match levels.fall_back(Instant::now()) {
@@ -221,7 +226,7 @@ fn write_lines(
             Ok(Line::Text(text)) => {
                 let count = lost.swap(0, Ordering::Relaxed);
                 if count > 0 {
-                    file.write(format!("({count} lines were lost here)\n").as_bytes());
+                    file.write(gap(format, count).as_bytes());
                 }
                 file.write(&text);
             }
@@ -230,6 +235,25 @@ fn write_lines(
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// The line in the place of so many that were lost.
+fn gap(format: LogFormat, count: u64) -> String {
+    let message = format!("{count} lines were lost here");
+    if format == LogFormat::Text {
+        return format!("({message})\n");
+    }
+    let mut timestamp = String::new();
+    // There is room for it in a text.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
+    let line = json!({
+        "timestamp": timestamp,
+        "level": Level::WARN.as_str(),
+        "message": message,
+        "lost": count,
+        "target": module_path!(),
+    });
+    format!("{line}\n")
 }
 
 /// A file that makes way for a new one when it is full.
@@ -319,7 +343,9 @@ mod tests {
         let (sender, waiting) = Sender::new();
         let (subscriber, levels) = subscriber(config, sender.clone());
         let file = RotatingFile::open(path, config.bytes_max).unwrap();
-        sender.write_behind(file, waiting, &levels).unwrap();
+        sender
+            .write_behind(file, waiting, &levels, config.format)
+            .unwrap();
         (subscriber, Log { sender, levels })
     }
 
@@ -376,6 +402,34 @@ mod tests {
             !text.contains("before") && !text.contains("afterwards"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_was_lost_is_told_to_programs_as_they_are_told_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        let config = LogConfig {
+            format: LogFormat::Json,
+            ..LogConfig::default()
+        };
+        let (subscriber, log) = log(config, &path);
+        log.sender.lost.store(3, Ordering::Relaxed);
+        tracing::subscriber::with_default(subscriber, || tracing::warn!("a line"));
+        drop(log);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(serde_json::from_str);
+        let lines: Vec<serde_json::Map<String, serde_json::Value>> =
+            lines.collect::<Result<_, _>>().unwrap();
+        let [gap, line] = &lines[..] else {
+            panic!("{text}");
+        };
+        assert_eq!(gap["message"], "3 lines were lost here");
+        assert_eq!(gap["lost"], 3);
+        for field in ["level", "target"] {
+            assert!(gap[field].is_string() && line[field].is_string(), "{text}");
+        }
+        let times = [gap, line].map(|it| it["timestamp"].as_str().unwrap().len());
+        assert_eq!(times[0], times[1], "{text}");
     }
 
     #[test]
