@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::trace::TraceContext;
 
 /// What kind of problem it is. The kinds are for programs, titles and details for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ProblemKind {
     /// The request cannot be understood, or asks for something that there cannot be.
     #[serde(rename = "urn:holdfast:problem:invalid")]
@@ -415,13 +415,14 @@ pub(crate) async fn with_instance(request: Request, next: Next) -> Response {
     let (mut head, _) = response.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
     let trace_id = TraceContext::present().map(|trace| trace.id().into_boxed_str());
-    let body = Problem {
+    let whole = Problem {
         instance,
         trace_id,
         ..problem
-    }
-    .into_response()
-    .into_body();
+    };
+    let (of_whole, body) = whole.into_response().into_parts();
+    // Whoever logs it knows what it is.
+    head.extensions.extend(of_whole.extensions);
     Response::from_parts(head, body)
 }
 

@@ -4,24 +4,29 @@
 //! while the request is handled, is in the problem that it may end with, and is handed on with every question to another node: one
 //! id finds all lines, on all nodes.
 //!
-//! It refuses to sample, and to send anything anywhere: lines are where the traces are.
+//! It refuses to sample, and to send anything anywhere: lines are where the traces are. Each request is one at the level `debug`, and one
+//! that ends in a failure of ours at `warn` (`failures`).
 //!
 //! Invariants:
 //! - what is no `traceparent` is ignored, as the specification says, and never fails a request;
 //! - of `tracestate` nothing is understood: it is handed on as it came, or not at all where it is too long.
 
+mod failures;
+
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use tracing::Instrument as _;
 
+use self::failures::Failures;
 use crate::router::shown::shown_path;
 
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -165,24 +170,28 @@ async fn within<F: Future>(trace: TraceContext, work: F) -> F::Output {
 
 /// Has all requests to a router be steps of traces.
 pub fn layer(router: Router) -> Router {
-    router.layer(middleware::from_fn(traced))
+    let failures = Arc::new(Failures::default());
+    router.layer(middleware::from_fn_with_state(failures, traced))
 }
 
 /// Makes a request a step of a trace, and says in the answer which one.
-async fn traced(request: Request, next: Next) -> Response {
+async fn traced(State(failures): State<Arc<Failures>>, request: Request, next: Next) -> Response {
     let trace = TraceContext::of(request.headers());
     let header = trace.header();
     let handled = async move {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let begun = Instant::now();
         let response = next.run(request).await;
-        tracing::debug!(
-            %method,
-            path = shown_path(&uri),
-            status = response.status().as_u16(),
-            milliseconds = begun.elapsed().as_millis() as u64,
-            "answers"
-        );
+        let took = begun.elapsed();
+        if !failures.tell((&method, &uri), &response, took) {
+            tracing::debug!(
+                %method,
+                path = shown_path(&uri),
+                status = response.status().as_u16(),
+                milliseconds = took.as_millis() as u64,
+                "answers"
+            );
+        }
         response
     };
     let mut response = within(trace, handled).await;

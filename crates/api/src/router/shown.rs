@@ -32,7 +32,7 @@ pub(crate) fn shown_path(uri: &Uri) -> String {
 
 /// What a request was about, as it is put down: bounded like a path, and without what proves who somebody is, which is a name that
 /// somebody may give. It stays on its line: what is no letter is shown as such.
-pub(super) fn shown_text(text: &str) -> String {
+pub(crate) fn shown_text(text: &str) -> String {
     let on_one_line = |letter: char| {
         if letter.is_control() {
             char::REPLACEMENT_CHARACTER
