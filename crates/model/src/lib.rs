@@ -30,6 +30,6 @@ pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, MachineId, NodeId, Sequence, SliceId, StoreId,
     VolumeId,
 };
-pub use origin::{Origin, is_this_machine};
+pub use origin::{Origin, is_this_machine, longest_of_most};
 pub use policy::{Policy, Tier};
 pub use size::ByteSize;

@@ -2,6 +2,8 @@
 //!
 //! It refuses to tell two machines of one network of IPv6 apart: each of them takes as many addresses as it likes.
 
+use alloc::collections::BTreeMap;
+use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -28,6 +30,18 @@ impl fmt::Display for Origin {
     }
 }
 
+/// Who gives way where there is no room for all: the one that has waited longest of the origin that has most, and of two that have
+/// as many, of the one that has waited longer. Those that wait are told in the order in which they came; none where nobody waits.
+pub fn longest_of_most<N: Copy + Ord>(waiting: impl IntoIterator<Item = (N, Origin)>) -> Option<N> {
+    let mut origins: BTreeMap<Origin, (usize, N)> = BTreeMap::new();
+    for (number, origin) in waiting {
+        origins.entry(origin).or_insert((0, number)).0 += 1;
+    }
+    let most = origins.into_values();
+    let most = most.max_by_key(|(count, longest)| (*count, Reverse(*longest)));
+    most.map(|(_, longest)| longest)
+}
+
 /// Whether what is sent there does not leave the machine, by the address or the name that means it (RFC 6761, section 6.3). An
 /// address of IPv6 stands without brackets.
 #[must_use]
@@ -52,6 +66,16 @@ mod tests {
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8:0:1::1").to_string(), "2001:db8:0:1::");
+    }
+
+    #[test]
+    fn of_the_origin_that_has_most_the_one_goes_that_has_waited_longest() {
+        let of = |last: u8| Origin::from(IpAddr::from([192, 0, 2, last]));
+        let goes = |origins: &[u8]| longest_of_most((0..).zip(origins.iter().map(|it| of(*it))));
+        assert_eq!(goes(&[]), None);
+        assert_eq!(goes(&[1, 2, 3, 2, 1, 2]), Some(1));
+        assert_eq!(goes(&[3, 1, 2, 2, 1]), Some(1), "the first of two");
+        assert_eq!(goes(&[2, 1]), Some(0));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use holdfast_model::{NodeId, Origin};
+use holdfast_model::{NodeId, Origin, longest_of_most};
 use tokio::task::AbortHandle;
 
 use crate::limits::{UNPROVEN_MAX, UNPROVEN_OF_ADDRESS_MAX};
@@ -153,28 +153,27 @@ impl Waiting {
 
     /// Who has to go when one more comes from there.
     fn who_goes(&self, from: IpAddr, is_known: bool) -> Goes {
-        let mut by_origin: BTreeMap<(bool, Origin), (usize, u64)> = BTreeMap::new();
-        for (number, connection) in &self.connections {
-            let key = (connection.is_known, connection.from.into());
-            by_origin.entry(key).or_insert((0, *number)).0 += 1;
-        }
-        if !is_known
-            && let Some((count, oldest)) = by_origin.get(&(false, from.into()))
-            && *count >= UNPROVEN_OF_ADDRESS_MAX
-        {
-            return Goes::One(*oldest);
+        let waiting = |known: bool| {
+            let connections = self.connections.iter();
+            let of = connections.filter(move |(_, it)| it.is_known == known);
+            of.map(|(number, it)| (*number, Origin::from(it.from)))
+        };
+        if !is_known {
+            let origin = Origin::from(from);
+            let mut of_it = waiting(false).filter(|(_, it)| *it == origin);
+            if let Some((oldest, _)) = of_it.next()
+                && 1 + of_it.count() >= UNPROVEN_OF_ADDRESS_MAX
+            {
+                return Goes::One(oldest);
+            }
         }
         if self.connections.len() < UNPROVEN_MAX {
             return Goes::Nobody;
         }
-        let most = |known| {
-            let of = by_origin.iter().filter(|((it, _), _)| *it == known);
-            of.max_by_key(|(_, (count, oldest))| (*count, std::cmp::Reverse(*oldest)))
-        };
-        match most(false).or_else(|| most(true).filter(|_| is_known)) {
-            Some((_, (_, oldest))) => Goes::One(*oldest),
-            None => Goes::Newcomer,
-        }
+        let among_nodes = || is_known.then(|| longest_of_most(waiting(true))).flatten();
+        longest_of_most(waiting(false))
+            .or_else(among_nodes)
+            .map_or(Goes::Newcomer, Goes::One)
     }
 }
 
