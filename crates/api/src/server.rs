@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - there are so many connections at most, and each ends when it stands still for too long;
+//! - nobody is kept out by others that have connected: `server/places.rs`;
 //! - every request carries the [`Peer`] that it came from;
 //! - where the interface speaks TLS, nothing is answered without it but that it is wanted;
 //! - no answer leaves without what `strict.rs` says to browsers.
@@ -14,6 +15,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use holdfast_model::Origin;
 use holdfast_tls::{AcceptError, Acceptor};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,15 +25,22 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+mod places;
+
+pub(crate) use self::places::Vouched;
+pub use self::places::{CONNECTIONS_MAX, NODES_MAX};
+use self::places::{Place, Places, UNPROVEN_OF_ORIGIN_MAX};
 use crate::strict::{Strict, strictly};
 use crate::{Peer, Problem, ProblemKind};
 
-/// Connections at a time: people, scripts and the other nodes of a cluster. One more waits to be
+/// Connections that there are at most, beside those that have a place: they are being ended, which takes no time. One more waits to be
 /// accepted.
-pub const CONNECTIONS_MAX: usize = 128;
+const ENDING_MAX: usize = 64;
+/// Open connections at most.
+pub const OPEN_MAX: usize = CONNECTIONS_MAX + NODES_MAX + ENDING_MAX;
 /// How long a connection may be idle between requests, or take to send a request's head.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take to receive anything of an answer.
@@ -46,6 +55,8 @@ const TURN_AWAY_BYTES_MAX: u64 = 64 << 10;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of requests that a connection buffers at most.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
+/// How often it is said at most that somebody has to go.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 /// How long the server waits where the process has run out of something, such as open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,13 +77,20 @@ pub async fn serve_over(
     let router = router
         .layer(middleware::from_fn(within_time))
         .layer(middleware::from_fn_with_state(strict, strictly));
+    let (places, mut crowd) = (Places::default(), Crowd::default());
     let mut connections = JoinSet::new();
     loop {
-        let has_room = connections.len() < CONNECTIONS_MAX;
+        let has_room = connections.len() < OPEN_MAX;
         tokio::select! {
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, address)) => {
-                    connections.spawn(admit(stream, address, router.clone(), acceptor.clone()));
+                    let (place, ended) = places.enter(address.ip());
+                    if let Some(ended) = ended {
+                        crowd.complain(ended);
+                    }
+                    let number = place.number();
+                    let admitted = admit(stream, (address, place), router.clone(), acceptor.clone());
+                    places.serve(number, connections.spawn(admitted));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept an API connection");
@@ -84,15 +102,49 @@ pub async fn serve_over(
     }
 }
 
-async fn admit(stream: TcpStream, address: SocketAddr, router: Router, acceptor: Option<Acceptor>) {
+/// What is said of those that have to go.
+#[derive(Default)]
+struct Crowd {
+    said: Option<Instant>,
+    /// How many have gone since, without a word.
+    left_out: u64,
+}
+
+impl Crowd {
+    fn complain(&mut self, origin: Origin) {
+        if self
+            .said
+            .is_some_and(|said| said.elapsed() < COMPLAINT_PAUSE)
+        {
+            self.left_out += 1;
+            return;
+        }
+        self.said = Some(Instant::now());
+        tracing::warn!(
+            left_out = std::mem::take(&mut self.left_out),
+            "more API connections of {origin} than {UNPROVEN_OF_ORIGIN_MAX}, or than fit, are there without having shown who they are: the oldest was \
+             closed. Keep what does not belong there from `api.listen`"
+        );
+    }
+}
+
+async fn admit(
+    stream: TcpStream,
+    (address, place): (SocketAddr, Place),
+    router: Router,
+    acceptor: Option<Acceptor>,
+) {
     let Some(acceptor) = acceptor else {
         let node = None;
-        return converse(stream, Peer { address, node }, router).await;
+        return converse(stream, (Peer { address, node }, place), router).await;
     };
     match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok((stream, node))) => {
+            if let Some(node) = node {
+                place.note_node(node);
+            }
             let node = node.map(|node| node.0);
-            converse(stream, Peer { address, node }, router).await;
+            converse(stream, (Peer { address, node }, place), router).await;
         }
         Ok(Err(AcceptError::Plain(stream))) => {
             tracing::debug!(%address, "an API connection without TLS");
@@ -130,12 +182,14 @@ async fn turn_away(mut stream: TcpStream) -> std::io::Result<()> {
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
-    peer: Peer,
+    (peer, place): (Peer, Place),
     router: Router,
 ) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+        let extensions = request.extensions_mut();
+        extensions.insert(peer);
+        extensions.insert(place.vouched());
         router.call(request)
     });
     let mut stream = TimeoutStream::new(stream);

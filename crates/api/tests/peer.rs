@@ -1,8 +1,9 @@
 //! What a request knows of who sent it, over TLS and without.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
+use std::net::SocketAddr;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::routing::get;
 use axum::{Extension, Json, Router};
@@ -11,8 +12,9 @@ use holdfast_api::documents::{Task, TaskList};
 use holdfast_api::{ApiClient, ClientError, Peer, server};
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_tls::{Acceptor, Authority, ConnectError, Connector, Credentials, Subject};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 /// Says whom it takes a request to be from.
 async fn who(Extension(peer): Extension<Peer>) -> String {
@@ -153,4 +155,113 @@ async fn a_handshake_that_does_not_come_ends() {
     tokio::spawn(server::serve_over(listener, Router::new(), Some(acceptor)));
     let mut silent = TcpStream::connect(address).await.unwrap();
     assert_eq!(silent.read(&mut [0]).await.unwrap(), 0, "it is hung up");
+}
+
+/// More than fit.
+const CROWD: usize = server::CONNECTIONS_MAX + 10;
+
+/// So many connect from there, and say nothing.
+async fn crowd(from: &str, to: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let mut strangers = Vec::new();
+    for _ in 0..count {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        strangers.push(socket.connect(to).await.unwrap());
+    }
+    strangers
+}
+
+const WHO: &str = "GET /api/v1/tasks HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// Asks over a connection that stays, and is answered with what has this in it.
+async fn asks(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), wanted: &str) {
+    stream.write_all(WHO.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    while !answer.contains(wanted) {
+        let mut bytes = [0; 1024];
+        let count = stream.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "{answer}");
+        answer.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+}
+
+/// As nodes wait for each other at most: less than a handshake that does not come may take.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(5), work)
+        .await
+        .expect("nobody waits until strangers have gone")
+}
+
+/// One host takes all places, from the very address at which nodes are, and a node asks all the same.
+#[tokio::test]
+async fn over_tls_strangers_keep_no_node_out_and_end_none_of_its_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    Authority::found(directory.path(), ClusterId(1), SystemTime::now()).unwrap();
+    let (one, two) = (node(directory.path(), 1), node(directory.path(), 2));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/tasks", get(task));
+    tokio::spawn(server::serve_over(
+        listener,
+        router,
+        Some(Acceptor::new(&one)),
+    ));
+    let connector = Connector::of_machine(&two);
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut earlier = connector.connect("127.0.0.1", stream).await.unwrap();
+    asks(&mut earlier, "node-2").await;
+    let strangers = crowd("127.0.0.1", address, CROWD).await;
+    let url = || vec![format!("https://{address}").parse().unwrap()];
+    let asked = soon(async {
+        let client = ApiClient::new(url(), None).connecting(Some(connector.clone()));
+        client.tasks().await.unwrap()
+    });
+    assert_eq!(asked.await.tasks[0].id, "node-2");
+    // Those of many addresses do not either.
+    drop(strangers);
+    let mut strangers = Vec::new();
+    for number in 0..CROWD {
+        strangers.extend(crowd(&format!("127.0.0.{}", 2 + number), address, 1).await);
+    }
+    soon(asks(&mut earlier, "node-2")).await;
+    let asked = soon(async {
+        let client = ApiClient::new(url(), None).connecting(Some(connector.clone()));
+        client.tasks().await.unwrap()
+    });
+    assert_eq!(asked.await.tasks[0].id, "node-2");
+    let gone = soon(strangers[0].read(&mut [0; 16])).await;
+    assert!(matches!(gone, Ok(0) | Err(_)), "{gone:?}");
+}
+
+/// Nobody can show there who he is, and one host keeps others out no more than with it.
+#[tokio::test]
+async fn without_tls_one_host_keeps_nobody_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/tasks", get(task));
+    tokio::spawn(server::serve(listener, router));
+    let mut earlier = TcpStream::connect(address).await.unwrap();
+    asks(&mut earlier, "tasks").await;
+    let mut strangers = crowd("127.0.0.2", address, CROWD).await;
+    let url = vec![format!("http://{address}").parse().unwrap()];
+    let client = ApiClient::new(url, None);
+    assert!(soon(client.tasks()).await.unwrap().tasks.is_empty());
+    soon(asks(&mut earlier, "tasks")).await;
+    let gone = soon(strangers[0].read(&mut [0; 16])).await;
+    assert!(matches!(gone, Ok(0) | Err(_)), "{gone:?}");
+}
+
+/// What a demo has at once, all of it from one address: nodes that ask each other, a browser's connections, the command line.
+#[tokio::test]
+async fn one_address_is_enough_for_a_demo_without_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/tasks", get(task));
+    tokio::spawn(server::serve(listener, router));
+    let mut streams = crowd("127.0.0.1", address, 40).await;
+    for _ in 0..2 {
+        for stream in &mut streams {
+            soon(asks(stream, "tasks")).await;
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 
 use holdfast_api::documents::{AwaitedCause, ProcessEnd};
-use holdfast_api::{Api, Door};
+use holdfast_api::{Api, Door, server};
 use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::chap::ChapSeed;
@@ -126,7 +126,8 @@ fn run_logged<A: Api>(
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     let portal_limits = Limits::default();
-    limits::prepare(portal_limits.connections_max + PEER_CONNECTIONS_MAX)?;
+    let connections = portal_limits.connections_max + PEER_CONNECTIONS_MAX;
+    limits::prepare(connections + server::OPEN_MAX)?;
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;
     let api = bind("api.listen", config.api.listen)?;

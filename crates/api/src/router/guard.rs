@@ -35,6 +35,7 @@ use super::values::values;
 use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
+use crate::server::Vouched;
 use crate::{Peer, Problem, ProblemKind};
 
 /// The methods that anything here knows.
@@ -75,6 +76,14 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
     let changes = !is_read(&head.method);
     let admitted = admit(&*identities, &head, peer, need).await;
     let (Ok(caller) | Err((caller, _))) = &admitted;
+    if let Some(vouched) = head.extensions.get::<Vouched>() {
+        match &admitted {
+            Ok(Some(_)) | Err((Some(_), _)) => vouched.note_caller(),
+            Err((None, _)) => vouched.note_nobody(),
+            // Nobody had to be known.
+            Ok(None) => {}
+        }
+    }
     let is_known = caller.is_some();
     if let Some(caller) = caller {
         entry.who = caller.who.to_string();

@@ -740,6 +740,68 @@ async fn a_change_is_put_down_whether_or_not_somebody_waits_for_its_answer() {
     assert_eq!(told, [("/api/v1/users", who)]);
 }
 
+/// Whoever reaches the port connects as often as he likes, from where the console of somebody is, too.
+#[tokio::test]
+async fn a_stream_of_events_of_somebody_who_is_known_goes_on_whoever_else_connects() {
+    let (url, api, known) = guarded(None).await;
+    *api.tellers.lock().unwrap() = Some(Vec::new());
+    let address = url.to_string().replace("http://", "");
+    let begin = async |headers: &str| {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let request = format!("GET /api/v1/events HTTP/1.1\r\nHost: here\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    };
+    let read = async |stream: &mut TcpStream, wanted: &str| {
+        let mut told = String::new();
+        while !told.contains(wanted) {
+            let mut bytes = [0; 1024];
+            let count = stream.read(&mut bytes).await.unwrap();
+            assert!(count > 0, "{told}");
+            told.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        }
+    };
+    let mut events = begin(&bearer("viewer-everything")).await;
+    read(&mut events, "data: ").await;
+    let mut refused = begin(&bearer("nonsense")).await;
+    read(&mut refused, "401").await;
+    let mut strangers = Vec::new();
+    for _ in 0..server::CONNECTIONS_MAX + 10 {
+        strangers.push(TcpStream::connect(&address).await.unwrap());
+    }
+    // Connections are taken in the order in which they came.
+    let viewer = bearer("viewer-everything");
+    let asked = ask(&url, "GET /api/v1/status", &viewer, "");
+    let (status, _) = tokio::time::timeout(Duration::from_secs(5), asked)
+        .await
+        .expect("nobody waits for strangers to go");
+    assert_eq!(status, 200);
+    let teller = api.tellers.lock().unwrap().as_ref().unwrap()[0].clone();
+    assert!(teller.tell(&Arc::new(Event {
+        id: "a-2".to_owned(),
+        at_ms: 2,
+        kind: EventKind::NodeLost,
+        severity: EventSeverity::Warning,
+        subject: "node n2".to_owned(),
+        detail: "down".to_owned(),
+        not_before_ms: None,
+    })));
+    read(&mut events, "node n2").await;
+    // Who has shown nothing that is known has gone, and the first of the strangers.
+    for gone in [&mut refused, &mut strangers[0]] {
+        let mut bytes = [0; 1024];
+        let read = gone.read(&mut bytes);
+        let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+        assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
+    }
+    // So does the stream of one that is known no more.
+    *known.changed.lock().unwrap() = Some(Err(ProblemKind::Unauthenticated));
+    let mut rest = Vec::new();
+    let ended = events.read_to_end(&mut rest);
+    let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
+    assert!(ended.is_ok(), "it is over");
+}
+
 #[tokio::test]
 async fn a_stream_of_events_ends_with_what_was_shown_for_it() {
     for why in [ProblemKind::Unauthenticated, ProblemKind::Unavailable] {
