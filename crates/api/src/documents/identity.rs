@@ -336,6 +336,10 @@ pub struct AuditEntry {
     /// secrets only that they were. No node of an earlier version says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// The trace that the request was a part of (W3C Trace Context): 32 hexadecimal digits. The lines that nodes logged meanwhile have it, and
+    /// `traceresponse` of the answer. No node of an earlier version says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
 }
 
 #[cfg(test)]
@@ -356,7 +360,7 @@ mod tests {
 
     /// Logs outlive versions, and nodes of two versions tell each other theirs.
     #[test]
-    fn entries_are_read_by_the_versions_before_and_after_what_they_are_about_was_said() {
+    fn entries_are_read_by_the_versions_before_and_after_more_was_said_of_them() {
         #[derive(Deserialize)]
         struct Before {
             path: String,
@@ -364,10 +368,12 @@ mod tests {
         }
         let before = r#"{"at_ms":1,"node":"n1","who":"user ada","from":"192.0.2.7","method":"POST","path":"/api/v1/volumes","status":201}"#;
         let read: AuditEntry = serde_json::from_str(before).unwrap();
-        assert_eq!((&*read.path, read.about.clone()), ("/api/v1/volumes", None));
+        assert_eq!(read.path, "/api/v1/volumes");
+        assert_eq!((&read.about, &read.trace_id), (&None, &None));
         assert_eq!(serde_json::to_string(&read).unwrap(), before);
         let now = AuditEntry {
             about: Some("volume db".to_owned()),
+            trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
             ..read
         };
         let text = serde_json::to_string(&now).unwrap();

@@ -36,6 +36,7 @@ use crate::documents::AuditEntry;
 use crate::identities::{Door, Identities, Shown};
 use crate::problem::Answered;
 use crate::server::Vouched;
+use crate::trace::TraceContext;
 use crate::{Peer, Problem, ProblemKind};
 
 /// The methods that anything here knows.
@@ -71,6 +72,7 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
         from: from.to_string(),
         method: head.method.to_string(),
         path: shown_path(&head.uri),
+        trace_id: TraceContext::present().map(|trace| trace.id()),
         ..AuditEntry::default()
     };
     let changes = !is_read(&head.method);

@@ -467,6 +467,35 @@ async fn changes_are_put_down_and_looks_are_not() {
     );
 }
 
+/// So that the lines that nodes have logged meanwhile are found by it.
+#[tokio::test]
+async fn what_is_put_down_says_of_which_trace_it_is() {
+    let (url, _, known) = guarded(None).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let parent = format!("traceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
+    for (what, role, status) in [
+        ("DELETE /api/v1/volumes/x", "operator-everything", 204),
+        ("DELETE /api/v1/volumes/x", "viewer-everything", 403),
+    ] {
+        let headers = format!("{}{parent}", bearer(role));
+        assert_eq!(ask(&url, what, &headers, "").await.0, status);
+    }
+    let login = r#"{"name":"ada","password":"wrong"}"#;
+    ask(&url, "POST /api/v1/session", &parent, login).await;
+    {
+        let noted = known.noted.lock().unwrap();
+        let traces: Vec<_> = noted.iter().map(|it| it.trace_id.as_deref()).collect();
+        assert_eq!(traces, [Some(trace); 3]);
+    }
+    // One that begins here is the one that the answer names.
+    let operator = bearer("operator-everything");
+    let (_, answer) = ask(&url, "DELETE /api/v1/volumes/x", &operator, "").await;
+    let noted = known.noted.lock().unwrap();
+    let begun = noted[3].trace_id.as_deref().unwrap();
+    let named = format!("traceresponse: 00-{begun}-");
+    assert!(begun.len() == 32 && answer.contains(&named), "{answer}");
+}
+
 #[tokio::test]
 async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
     let (url, api, known) = guarded(None).await;
@@ -738,6 +767,7 @@ async fn a_change_is_put_down_whether_or_not_somebody_waits_for_its_answer() {
     let told: Vec<_> = noted.iter().map(|it| (&*it.path, &*it.who)).collect();
     let who = "token administrator-everything (7)";
     assert_eq!(told, [("/api/v1/users", who)]);
+    assert!(noted[0].trace_id.is_some());
 }
 
 /// Whoever reaches the port connects as often as he likes, from where the console of somebody is, too.

@@ -192,6 +192,7 @@ pub(super) async fn keeper(number: u16, store: &Embedded) {
         status: 200,
         code: None,
         about: Some("volume volume-0500".to_owned()),
+        trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
     };
     let answers: BTreeMap<u32, String> = LOG_LIMITS
         .map(|limit| {
