@@ -145,6 +145,10 @@ pub trait Identities: Send + Sync + 'static {
     /// Begins a session; [`ProblemKind::TooManyAttempts`](crate::ProblemKind::TooManyAttempts) where too many have failed.
     fn log_in(&self, request: SessionCreate, from: IpAddr) -> Answer<'_, LoggedIn>;
 
+    /// Whether a login from there that was refused as [`ProblemKind::TooManyAttempts`](crate::ProblemKind::TooManyAttempts) is to be put
+    /// down; if so, how many were not since the last that was. In a minute there are some at most, whoever tries how often.
+    fn may_note_untried(&self, from: IpAddr) -> Option<u64>;
+
     /// How one can log in.
     fn login_methods(&self) -> LoginMethods {
         LoginMethods {

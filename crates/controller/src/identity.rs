@@ -53,6 +53,10 @@ const BELIEVED: Duration = Duration::from_secs(5 * 60);
 const HASHED_MAX: usize = 2;
 /// Tries that wait for that.
 const HASHES_WAITING_MAX: usize = 16;
+/// What the node's log is told in a minute of logins at a provider that failed, and came from one machine.
+const COMPLAINTS_OF_ONE_MAX: usize = 4;
+/// What the log of what was done is told in a minute of logins from one machine that were not tried.
+const UNTRIED_OF_ONE_MAX: usize = 1;
 
 /// Users, tokens and sessions of the cluster, as one process knows them.
 #[derive(Debug)]
@@ -70,6 +74,8 @@ pub struct Accounts {
     /// Of logins there: who fails there waits for no password.
     logins: Mutex<Throttle>,
     complaints: Mutex<Complaints>,
+    /// Of logins that were not tried, in the log of what was done.
+    untried: Mutex<Complaints>,
     known: Mutex<Learned>,
     /// Held by whoever asks the metadata: when that was last done.
     asked: tokio::sync::Mutex<Option<Instant>>,
@@ -155,7 +161,8 @@ impl Accounts {
             begun: Instant::now(),
             provider: None,
             logins: Mutex::default(),
-            complaints: Mutex::default(),
+            complaints: Mutex::new(Complaints::new(COMPLAINTS_OF_ONE_MAX)),
+            untried: Mutex::new(Complaints::new(UNTRIED_OF_ONE_MAX)),
             known: Mutex::default(),
             asked: tokio::sync::Mutex::default(),
         }

@@ -322,6 +322,25 @@ async fn those_who_try_passwords_wait() {
     assert_eq!(right.kind, ProblemKind::TooManyAttempts);
 }
 
+/// Who goes on while he has to wait is seen in the log of what was done, and does not fill it.
+#[tokio::test]
+async fn of_logins_that_were_not_tried_one_of_each_address_is_put_down_in_a_minute() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("store"));
+    let here = accounts(&store, folder.path(), "n1").await;
+    tokio::time::pause();
+    let from = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
+    let noted = |last| here.may_note_untried(from(last));
+    let told: Vec<_> = (0..100).map(|_| noted(1)).collect();
+    assert_eq!((told[0], told[99]), (Some(0), None));
+    assert_eq!(told.iter().flatten().count(), 1);
+    assert_eq!(noted(2), Some(99), "what was left out is told");
+    let of_others = (3..=200).filter_map(noted).count();
+    assert!(of_others < 16, "{of_others}");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(noted(1), Some(198 - of_others as u64));
+}
+
 #[tokio::test]
 async fn who_was_known_is_known_while_the_metadata_is_away_and_nobody_else_is() {
     let folder = tempfile::tempdir().unwrap();

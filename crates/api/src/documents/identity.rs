@@ -333,7 +333,7 @@ pub struct AuditEntry {
     pub code: Option<String>,
     /// What it was about, where the path does not say and it was done: what was made, or was there already so that nothing was changed, such as `volume db`, `user ada` or
     /// `token backup (0123456789abcdef)`, or what became of a device; and which values were set, as in `disabled=true, role=viewer`, of
-    /// secrets only that they were. No node of an earlier version says so.
+    /// secrets only that they were. Of a login that was not tried, how many more were not since the last entry of one. No node of an earlier version says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
     /// The trace that the request was a part of (W3C Trace Context): 32 hexadecimal digits. The lines that nodes logged meanwhile have it, and

@@ -10,7 +10,8 @@
 //! - an answer that goes on ends when who asked may have it no more;
 //! - whatever was shown to prove who somebody is is in no entry of the log;
 //! - what somebody who is known changes, or is refused, is put down, however it ended, and so is each login that was tried; what
-//!   nobody knows who asked for is not: whoever reaches a port could push everything else out of the log.
+//!   nobody knows who asked for is not: whoever reaches a port could push everything else out of the log. Of logins that were
+//!   not tried, for there had been too many, some are, with how many there were.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -78,13 +79,8 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
     let changes = !is_read(&head.method);
     let admitted = admit(&*identities, &head, peer, need).await;
     let (Ok(caller) | Err((caller, _))) = &admitted;
-    if let Some(vouched) = head.extensions.get::<Vouched>() {
-        match &admitted {
-            Ok(Some(_)) | Err((Some(_), _)) => vouched.note_caller(),
-            Err((None, _)) => vouched.note_nobody(),
-            // Nobody had to be known.
-            Ok(None) => {}
-        }
+    if let Some(vouched) = head.extensions.get() {
+        vouch(vouched, &admitted);
     }
     let is_known = caller.is_some();
     if let Some(caller) = caller {
@@ -109,12 +105,37 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
         Err((_, problem)) => problem.into_response(),
     };
     noting.entry = None;
+    put_down(&*identities, entry, response, (from, is_known, changes))
+}
+
+/// Tells the connection of what was shown over it.
+fn vouch(vouched: &Vouched, admitted: &Result<Option<Caller>, (Option<Caller>, Problem)>) {
+    match admitted {
+        Ok(Some(_)) | Err((Some(_), _)) => vouched.note_caller(),
+        Err((None, _)) => vouched.note_nobody(),
+        // Nobody had to be known.
+        Ok(None) => {}
+    }
+}
+
+/// Puts down what is to be of a request that is answered.
+fn put_down(
+    identities: &dyn Identities,
+    entry: AuditEntry,
+    mut response: Response,
+    (from, is_known, changes): (IpAddr, bool, bool),
+) -> Response {
     let login = response.extensions().get::<LoggedInAs>().cloned();
     let is_refused = response.status() == StatusCode::FORBIDDEN;
     if let Some(LoggedInAs(who)) = login {
-        // Others were not tried.
-        if matches!(response.status(), StatusCode::OK | StatusCode::UNAUTHORIZED) {
-            note(&*identities, AuditEntry { who, ..entry }, &response);
+        let is_noted = match response.status() {
+            StatusCode::OK | StatusCode::UNAUTHORIZED => true,
+            StatusCode::TOO_MANY_REQUESTS => is_untried_noted(identities, &mut response, from),
+            // It was not tried.
+            _ => false,
+        };
+        if is_noted {
+            note(identities, AuditEntry { who, ..entry }, &response);
         }
     } else if let Some(CameBack { who, refused }) = response.extensions().get().cloned() {
         let status = refused.map_or(response.status(), |_| StatusCode::FORBIDDEN);
@@ -126,9 +147,22 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
             ..entry
         });
     } else if is_known && (changes || is_refused) {
-        note(&*identities, entry, &response);
+        note(identities, entry, &response);
     }
     response
+}
+
+/// Whether a login that was not tried, for there had been too many, is put down; with how many were not, if there are some.
+fn is_untried_noted(identities: &dyn Identities, answer: &mut Response, from: IpAddr) -> bool {
+    let Some(left_out) = identities.may_note_untried(from) else {
+        return false;
+    };
+    if left_out > 0 {
+        let about =
+            format!("others that were not tried since the last that is put down: {left_out}");
+        answer.extensions_mut().insert(About(about));
+    }
+    true
 }
 
 /// Who asks, if anybody must be known; or why not, and who it was, if that is known.

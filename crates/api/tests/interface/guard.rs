@@ -23,6 +23,8 @@ struct Known {
     /// What is nobody's any more, or may less: instead of what its name says.
     changed: Mutex<Option<Result<Role, ProblemKind>>>,
     puts_nothing_down: Mutex<bool>,
+    /// Logins that were not tried: each other one is put down.
+    untried: Mutex<u64>,
     /// The keys of creations.
     keys: Mutex<Vec<String>>,
 }
@@ -69,6 +71,13 @@ impl Identities for Known {
             return Err(Problem::new(ProblemKind::Unavailable, "no log"));
         }
         Ok(())
+    }
+
+    fn may_note_untried(&self, from: IpAddr) -> Option<u64> {
+        assert_eq!(from, IpAddr::from([192, 0, 2, 7]));
+        let mut untried = self.untried.lock().unwrap();
+        *untried += 1;
+        (*untried % 2 == 1).then_some(*untried / 2)
     }
 
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {
@@ -496,6 +505,29 @@ async fn what_is_put_down_says_of_which_trace_it_is() {
     assert!(begun.len() == 32 && answer.contains(&named), "{answer}");
 }
 
+/// Somebody goes on while he has to wait: that is seen, and what was done is not pushed out by it.
+#[tokio::test]
+async fn of_logins_that_are_not_tried_some_are_put_down_and_how_many_there_were() {
+    let (url, _, known) = guarded(None).await;
+    let again = r#"{"name":"ada","password":"again"}"#;
+    for _ in 0..4 {
+        let (status, answer) = ask(&url, "POST /api/v1/session", "", again).await;
+        assert_eq!(status, 429);
+        assert!(!answer.contains("put down"), "{answer}");
+    }
+    let noted = known.noted.lock().unwrap();
+    let told: Vec<_> = noted
+        .iter()
+        .map(|it| (&*it.who, it.status, it.about.as_deref()))
+        .collect();
+    let more = "others that were not tried since the last that is put down: 1";
+    assert_eq!(
+        told,
+        [("user ada", 429, None), ("user ada", 429, Some(more))]
+    );
+    assert_eq!(noted[0].code.as_deref(), Some("too-many-attempts"));
+}
+
 #[tokio::test]
 async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
     let (url, api, known) = guarded(None).await;
@@ -555,14 +587,11 @@ async fn a_login_gives_a_cookie_that_only_our_own_pages_can_use_for_changes() {
     let noted = known.noted.lock().unwrap();
     let who: Vec<_> = noted
         .iter()
-        .take(3)
+        .take(4)
         .map(|it| (&*it.who, it.status))
         .collect();
-    // That somebody has to wait is nothing that was tried.
-    assert_eq!(
-        who,
-        [("user ada", 401), ("user ada", 200), ("user ada", 204)]
-    );
+    let of = |status| ("user ada", status);
+    assert_eq!(who, [of(401), of(429), of(200), of(204)]);
     for entry in noted.iter() {
         let text = serde_json::to_string(entry).unwrap();
         assert!(!text.contains("hfs_") && !text.contains("right"), "{text}");

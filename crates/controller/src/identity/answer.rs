@@ -1,6 +1,7 @@
 //! What is asked of users, tokens and sessions.
 
 use std::net::IpAddr;
+use std::sync::PoisonError;
 
 use holdfast_api::documents::{
     AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, PasswordChange, SessionCreate,
@@ -36,6 +37,13 @@ impl Identities for Accounts {
             "its own log says why not; ask another node (`--api`), or repeat it once there is room for audit.log: then it is written \
              again. With a node's own certificate (`--credentials`) nothing is refused for that",
         ))
+    }
+
+    fn may_note_untried(&self, from: IpAddr) -> Option<u64> {
+        let untried = self.untried.lock();
+        untried
+            .unwrap_or_else(PoisonError::into_inner)
+            .may_say(from.into())
     }
 
     fn who<'a>(&'a self, shown: Shown<'a>) -> Answer<'a, Caller> {

@@ -1,4 +1,4 @@
-//! What the log is told of logins at a provider that fail. Whoever reaches the port may have one fail as often as he likes.
+//! What logs are told of logins that fail, where whoever reaches the port may have one fail as often as he likes.
 //!
 //! Invariants:
 //! - so much is said in a minute, and of those who come from one machine less;
@@ -14,18 +14,27 @@ use tokio::time::Instant;
 const WHILE: Duration = Duration::from_secs(60);
 /// What is said within that.
 const SAID_MAX: usize = 16;
-/// What is said within that of those who come from one machine.
-const OF_ONE_MAX: usize = 4;
 
 /// What was said lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Complaints {
+    /// What is said in a minute of those who come from one machine.
+    of_one_max: usize,
     since: Option<Instant>,
     said: BTreeMap<Origin, usize>,
     left_out: u64,
 }
 
 impl Complaints {
+    pub(super) const fn new(of_one_max: usize) -> Self {
+        Self {
+            of_one_max,
+            since: None,
+            said: BTreeMap::new(),
+            left_out: 0,
+        }
+    }
+
     /// Whether something may be said of one who comes from there; if so, how much was not since the last that was.
     pub(super) fn may_say(&mut self, origin: Origin) -> Option<u64> {
         if self.since.is_none_or(|since| since.elapsed() >= WHILE) {
@@ -33,7 +42,7 @@ impl Complaints {
             self.said.clear();
         }
         let of_one = self.said.get(&origin).copied().unwrap_or(0);
-        if of_one >= OF_ONE_MAX || self.said.values().sum::<usize>() >= SAID_MAX {
+        if of_one >= self.of_one_max || self.said.values().sum::<usize>() >= SAID_MAX {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
@@ -48,13 +57,15 @@ mod tests {
 
     use super::*;
 
+    const OF_ONE_MAX: usize = 4;
+
     fn from(number: u32) -> Origin {
         Origin::from(IpAddr::V4(number.into()))
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_floods_the_log_and_nobody_hides_what_another_has() {
-        let mut complaints = Complaints::default();
+        let mut complaints = Complaints::new(OF_ONE_MAX);
         let said = (0..100).filter(|_| complaints.may_say(from(1)).is_some());
         assert_eq!(said.count(), OF_ONE_MAX);
         assert_eq!(complaints.may_say(from(2)), Some(96));
