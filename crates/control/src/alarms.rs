@@ -18,7 +18,8 @@ mod tests;
 
 pub use book::{
     AlarmBook, CLEARED_MAX, CRITICAL_PLACES, Moment, Observation, Observations, RAISED_MAX,
-    RECORD_BYTES_MAX, bound_alarms, default_rule, forgotten_changes, rule_of,
+    RECORD_BYTES_MAX, bound_alarms, default_rule, end_alone, forgotten_changes, raise_alone,
+    rule_of,
 };
 pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
 pub use reference::alarm_reference;

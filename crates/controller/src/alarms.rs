@@ -10,6 +10,7 @@ mod documents;
 mod heir;
 mod receivers;
 mod telling;
+mod vigil;
 mod watch;
 
 use holdfast_api::documents::{
@@ -34,6 +35,7 @@ use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 
 pub(crate) use self::changes::{AlarmsSeen, Held, alarm_changes};
 pub(crate) use self::heir::Heir;
+pub(crate) use self::vigil::Vigil;
 pub(crate) use self::watch::AlarmWatch;
 
 /// What the metadata holds of alarms.

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_api::Problem;
 use holdfast_api::documents::{LocalCluster, LocalNode};
+use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 use tokio::time::Instant;
 
@@ -43,6 +44,15 @@ impl KnownNodes {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()
     }
+}
+
+/// The nodes that come after another one where that is lost: in the order of their numbers, and from the last to the first.
+pub(crate) fn after(nodes: &[NodeRecord], lost: NodeId) -> Vec<NodeId> {
+    let mut numbers: Vec<_> = nodes.iter().map(|node| node.node).collect();
+    numbers.sort_unstable();
+    let after = numbers.iter().filter(|node| **node > lost);
+    let before = numbers.iter().filter(|node| **node < lost);
+    after.chain(before).copied().collect()
 }
 
 impl Controller {

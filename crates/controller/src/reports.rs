@@ -285,6 +285,11 @@ impl Reports {
         self.nodes.contains_key(&node)
     }
 
+    /// Whether a node is up, and registered since it started.
+    pub(crate) fn is_registered(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|it| it.is_registered)
+    }
+
     /// Which start of a node answers, if that is registered, and its devices are open.
     pub(crate) fn incarnation(&self, node: NodeId) -> Option<u64> {
         let report = self.nodes.get(&node).filter(|_| self.is_open(node));

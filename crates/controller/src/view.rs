@@ -48,7 +48,7 @@ use alerts::Alerts;
 use served::{is_served, server};
 use work::{Missing, MissingState};
 
-pub(crate) use alarms::{Progress, alarm_observations, in_maintenance, timestamp};
+pub(crate) use alarms::{Progress, alarm_observations, in_maintenance, nobody_follows, timestamp};
 pub(crate) use changes::{Change, Snapshot, in_words, span};
 pub(crate) use explain::{explain, unreached};
 pub(crate) use served::empty;

@@ -4,19 +4,22 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, MailPut, MailSecurity,
-    Receiver, ReceiverPut, Room, WebhookPut,
+    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, LocalMetadata, LocalReport,
+    MailPut, MailSecurity, Receiver, ReceiverPut, Room, WebhookPut,
 };
 use holdfast_api::{Api, Conditional, Precondition, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
-use holdfast_metadata::{Embedded, Store};
+use holdfast_metadata::{Embedded, Requests, Store};
 use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+use crate::support::away::{Away, session};
 use crate::support::{CLUSTER, Node, controller, open};
 
 /// How long whoever steers may take: to begin, which is three seconds, and to look some times.
@@ -416,4 +419,148 @@ async fn receivers_are_checked_and_a_secret_stays_only_for_the_place_it_was_give
         .acknowledge_alarm(7, AlarmAcknowledge::default(), String::new())
         .await;
     assert_eq!(unknown.unwrap_err().kind, ProblemKind::NoSuchAlarm);
+}
+
+/// A node that steers whenever nobody else does, and whose way to the metadata can be taken away.
+struct Steering {
+    way: Arc<Away>,
+    report: watch::Sender<LocalReport>,
+    task: JoinHandle<()>,
+    taken: Option<Requests>,
+}
+
+impl Steering {
+    fn begin(node: &Node, store: &Embedded) -> Self {
+        let report = node.reporter.0.lock().unwrap().clone();
+        let (report, told) = watch::channel(report);
+        let (session, way) = session(store);
+        Self {
+            way,
+            report,
+            task: Controller::new(CLUSTER, session, Some(told)).steer(),
+            taken: None,
+        }
+    }
+
+    fn lose_metadata(&mut self) {
+        self.taken = self.way.store.lock().unwrap().take();
+        self.report
+            .send_modify(|it| it.metadata = LocalMetadata::Unreached);
+    }
+
+    fn reach_metadata(&mut self) {
+        *self.way.store.lock().unwrap() = self.taken.take();
+        self.report
+            .send_modify(|it| it.metadata = LocalMetadata::Followed);
+    }
+}
+
+fn follow(node: &Node, metadata: LocalMetadata) {
+    node.reporter.0.lock().unwrap().metadata = metadata;
+}
+
+/// Somebody who is told when the metadata has been lost for a second. As soon as that one is told of anything, a node steers.
+async fn told_of(controller: &Controller) -> Hook {
+    let hook = Hook::start().await;
+    controller.put_receiver("ops", hook.put()).await.unwrap();
+    let soon = AlarmKindChange {
+        hold_seconds: Some(1),
+        ..AlarmKindChange::default()
+    };
+    let changed = controller.change_alarm_kind("metadata-lost", Some(soon));
+    changed.await.unwrap();
+    hook
+}
+
+fn field<'a>(message: &'a Value, name: &str) -> &'a str {
+    assert_eq!(message["alarms"].as_array().unwrap().len(), 1, "{message}");
+    message["alarms"][0][name].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn the_loss_of_the_metadata_is_told_from_memory_and_is_on_record_when_it_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 10, &store).await, node(2, 96, &store).await];
+    let hook = told_of(&controller).await;
+    let mut steering = Steering::begin(&nodes[0], &store);
+    hook.told(1).await;
+    all_told(&controller).await;
+    follow(&nodes[1], LocalMetadata::Unreached);
+    steering.lose_metadata();
+    let told = hook.told(2).await;
+    assert_eq!(field(&told[1], "code"), "metadata-lost");
+    assert_eq!(field(&told[1], "subject"), "cluster");
+    assert_eq!(field(&told[1], "change"), "raised");
+    let detail = field(&told[1], "detail");
+    assert!(
+        detail.starts_with("no node follows it: n1 has not reached it since ")
+            && detail.contains(", nor is it followed by n2"),
+        "{detail}"
+    );
+    follow(&nodes[1], LocalMetadata::Followed);
+    steering.reach_metadata();
+    // Whoever steers then ends it, and tells that, and nothing twice.
+    let told = hook.told(3).await;
+    assert_eq!(field(&told[2], "code"), "metadata-lost");
+    assert_eq!(field(&told[2], "change"), "cleared");
+    assert_eq!(field(&told[2], "id"), field(&told[1], "id"));
+    let past = alarms(&controller, AlarmChoice::Cleared).await;
+    assert_eq!(past.len(), 1);
+    assert_eq!(past[0].id.to_string(), field(&told[1], "id"));
+    all_told(&controller).await;
+    steering.task.abort();
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_alone_does_not_tell_that_the_metadata_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 10, &store).await, node(2, 96, &store).await];
+    let hook = told_of(&controller).await;
+    let mut steering = Steering::begin(&nodes[0], &store);
+    hook.told(1).await;
+    steering.lose_metadata();
+    // Longer than its lease, and than it takes to tell.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    hook.told(1).await;
+    // Where nobody answers any more, it tells what it knows, and no more.
+    nodes[1].server.abort();
+    let told = hook.told(2).await;
+    assert_eq!(field(&told[1], "code"), "metadata-lost");
+    let detail = field(&told[1], "detail");
+    assert!(
+        detail.contains("none of the others answers it (n2): it cannot tell from there"),
+        "{detail}"
+    );
+    steering.task.abort();
+}
+
+#[tokio::test]
+async fn the_next_node_tells_that_the_metadata_is_lost_where_the_one_that_steered_is_lost_with_it()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 96, &store).await, node(2, 10, &store).await];
+    let hook = told_of(&controller).await;
+    let steering = Steering::begin(&nodes[0], &store);
+    hook.told(1).await;
+    let mut next = Steering::begin(&nodes[1], &store);
+    // It looks once a second.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    steering.task.abort();
+    follow(&nodes[0], LocalMetadata::Unreached);
+    next.lose_metadata();
+    // As long as the one that steered answers, it is the one to tell.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    hook.told(1).await;
+    nodes[0].server.abort();
+    let told = hook.told(2).await;
+    assert_eq!(field(&told[1], "code"), "metadata-lost");
+    let detail = field(&told[1], "detail");
+    assert!(detail.starts_with("n2 has not reached it"), "{detail}");
+    next.task.abort();
 }

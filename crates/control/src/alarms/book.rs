@@ -126,6 +126,32 @@ pub fn default_rule(kind: AlarmKind) -> AlarmRule {
     }
 }
 
+/// Raises an alarm without a book: for whoever tells of it from memory, and puts it on record later. `raised_ms` is since when it is
+/// so, in milliseconds since 1970 (UTC). Returns its number; none where one of that kind and subject is raised already, or there is no
+/// place for it.
+pub fn raise_alone(
+    record: &mut AlarmsRecord,
+    kind: AlarmKind,
+    subject: &str,
+    detail: &str,
+    raised_ms: u64,
+) -> Option<u64> {
+    let code = kind.text().code;
+    let is_it = |it: &AlarmEntry| it.kind == code && it.subject == subject;
+    if record.raised.iter().any(is_it) || !has_place(record, kind) {
+        return None;
+    }
+    raise(record, code, subject, detail, raised_ms);
+    Some(record.changes)
+}
+
+/// Ends an alarm without a book, at a time in milliseconds since 1970 (UTC), if it is raised.
+pub fn end_alone(record: &mut AlarmsRecord, id: u64, at_ms: u64) {
+    if let Some(place) = record.raised.iter().position(|it| it.id == id) {
+        clear(record, place, at_ms);
+    }
+}
+
 /// Whether there is a place for another alarm of that kind.
 fn has_place(record: &AlarmsRecord, kind: AlarmKind) -> bool {
     let places = match kind.text().severity {
@@ -180,7 +206,7 @@ impl AlarmBook {
                         &mut then,
                         code,
                         subject,
-                        observation,
+                        &observation.detail,
                         now.wall_ms.saturating_sub(held),
                     );
                 }
@@ -300,19 +326,13 @@ impl AlarmBook {
     }
 }
 
-fn raise(
-    record: &mut AlarmsRecord,
-    code: &str,
-    subject: &str,
-    observation: &Observation,
-    raised_ms: u64,
-) {
+fn raise(record: &mut AlarmsRecord, code: &str, subject: &str, detail: &str, raised_ms: u64) {
     record.changes += 1;
     record.raised.push(AlarmEntry {
         id: record.changes,
         kind: code.to_owned(),
         subject: subject.to_owned(),
-        detail: observation.detail.clone(),
+        detail: detail.to_owned(),
         raised_ms,
         cleared: None,
         acknowledged: None,
@@ -574,6 +594,36 @@ mod tests {
         bench.book = AlarmBook::default();
         assert!(bench.look(&[(FULL, "node n1", Some(10))]));
         assert_eq!(bench.raised(), 0);
+    }
+
+    #[test]
+    fn what_is_raised_without_a_book_is_raised_once_and_ends_by_one() {
+        let mut bench = Bench::default();
+        let raise = |record: &mut AlarmsRecord| raise_alone(record, LOST, "cluster", "so", 7000);
+        assert_eq!(raise(&mut bench.record), Some(1));
+        assert_eq!(raise(&mut bench.record), None, "it is raised");
+        let entry = &bench.record.raised[0];
+        assert_eq!((&*entry.detail, entry.raised_ms), ("so", 7000));
+        // Whoever has a book ends it as any other.
+        let well = [(LOST, "cluster", Some(0))];
+        assert!((0..10).all(|_| !bench.look(&well)));
+        assert!(bench.look(&well));
+        assert_eq!(raise(&mut bench.record), Some(3));
+        end_alone(&mut bench.record, 2, 9000);
+        assert_eq!(bench.raised(), 1, "that is another one");
+        end_alone(&mut bench.record, 3, 9000);
+        let over = bench.record.cleared.last().unwrap().cleared.as_ref();
+        assert_eq!(
+            over.map(|it| (it.change, it.at_ms)),
+            Some((4, 9000)),
+            "it has a number of its own"
+        );
+        for number in 0..RAISED_MAX {
+            let subject = format!("node {number}");
+            raise_alone(&mut bench.record, LOST, &subject, "", 0);
+        }
+        assert_eq!(bench.raised(), RAISED_MAX);
+        assert_eq!(raise(&mut bench.record), None, "there is no place");
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub enum AlarmKind {
     StallBudget,
     /// A member of etcd does not answer.
     MetadataMemberLost,
-    /// A node does not follow the metadata.
+    /// A node does not follow the metadata, or none does.
     MetadataLost,
     /// etcd takes no change.
     MetadataFull,
@@ -291,9 +291,9 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         unit: AlarmUnit::State,
         direction: Direction::Rising,
         default: (1, 1, 30),
-        title: "A node does not follow the metadata",
-        meaning: "A node does not reach the metadata, or does not believe it. It serves on what it has, and takes nothing over.",
-        action: "Where it is not reached: the network, etcd's majority. Where it is not believed: \"Backup\" in docs/deployment.md.",
+        title: "The metadata is not followed",
+        meaning: "A node does not reach the metadata, or does not believe it: it serves on what it has, and takes nothing over. Of the cluster: no node that answers does, so that nothing can be changed, and no node that dies is replaced; other alarms are not raised meanwhile.",
+        action: "Where it is not reached: the network, etcd's majority (`holdfast status --explain` at any node says which members answer). Where it is not believed: \"Backup\" in docs/deployment.md.",
     },
     AlarmText {
         code: "metadata-full",

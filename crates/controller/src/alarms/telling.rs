@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_api::documents::AlarmSeverity;
@@ -35,6 +35,8 @@ const DOUBLINGS_MAX: u32 = 6;
 #[derive(Debug, Default)]
 pub(super) struct Telling {
     tries: BTreeMap<String, Try>,
+    /// What is told is not on record, and so neither is who was told of it.
+    is_from_memory: bool,
 }
 
 #[derive(Debug)]
@@ -44,8 +46,41 @@ struct Try {
     begun: Instant,
     /// How often it had failed when it was begun.
     failures: u32,
-    /// The last change of which it is known to have been told, whatever is on record.
-    delivered: Arc<AtomicU64>,
+    known: Arc<Known>,
+}
+
+/// What is known of a receiver, whatever is on record.
+#[derive(Debug, Default)]
+struct Known {
+    /// The last change of which it has been told.
+    delivered: AtomicU64,
+    /// How often it could not be told since.
+    failures: AtomicU32,
+}
+
+impl Known {
+    /// Takes in what came of telling of everything until a change, after so many failures.
+    fn note(&self, until: u64, failures: u32, outcome: &Outcome) {
+        let failures = match outcome {
+            Outcome::NotMeant => failures,
+            Outcome::Told => 0,
+            Outcome::Trouble(..) => failures.saturating_add(1),
+        };
+        self.failures.store(failures, Ordering::Relaxed);
+        if !matches!(outcome, Outcome::Trouble(_, false)) {
+            self.delivered.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Try {
+    /// How often the receiver could not be told since it last could. Of another place under the same name nothing is known here.
+    fn failures(&self, record: &ReceiverRecord, on_record: u32) -> u32 {
+        if self.record != *record {
+            return on_record;
+        }
+        on_record.max(self.known.failures.load(Ordering::Relaxed))
+    }
 }
 
 impl Drop for Try {
@@ -56,6 +91,20 @@ impl Drop for Try {
 }
 
 impl Telling {
+    /// One that tells of what is not on record.
+    pub(super) fn from_memory() -> Self {
+        Self {
+            is_from_memory: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a receiver has been told of a change, with whatever it was told.
+    pub(super) fn has_told(&self, name: &str, record: &ReceiverRecord, change: u64) -> bool {
+        let known = self.tries.get(name).filter(|it| it.record == *record);
+        known.is_some_and(|it| it.known.delivered.load(Ordering::Relaxed) >= change)
+    }
+
     pub(super) fn pass(&mut self, controller: &Controller, kept: &Kept) {
         let receivers = &kept.receivers.receivers;
         self.tries.retain(|name, _| receivers.contains_key(name));
@@ -63,33 +112,40 @@ impl Telling {
             let told = kept.alarms.told.get(name).copied();
             // Another place under the same name has been told nothing yet.
             let last = self.tries.get(name).filter(|it| it.record == *record);
-            let delivered = last.map(|it| Arc::clone(&it.delivered)).unwrap_or_default();
+            let known = last.map(|it| Arc::clone(&it.known)).unwrap_or_default();
             let told = told.unwrap_or(kept.alarms.changes);
-            let told = told.max(delivered.load(Ordering::Relaxed));
-            if told >= kept.alarms.changes || !self.is_due(name, &kept.alarms) {
+            let told = told.max(known.delivered.load(Ordering::Relaxed));
+            let on_record = failures(name, &kept.alarms);
+            if told >= kept.alarms.changes || !self.is_due(name, record, on_record) {
                 continue;
             }
-            let failures = failures(name, &kept.alarms);
-            let about = (kept.alarms.clone(), told);
-            let receiver = (name.clone(), record.clone());
-            let task = tell(controller.clone(), receiver, about, Arc::clone(&delivered));
+            let failures = last.map_or(on_record, |it| it.failures(record, on_record));
+            let delivery = Delivery {
+                name: name.clone(),
+                record: record.clone(),
+                alarms: kept.alarms.clone(),
+                told,
+                failures,
+                known: Arc::clone(&known),
+                is_from_memory: self.is_from_memory,
+            };
             let new = Try {
-                under_way: tokio::spawn(task),
+                under_way: tokio::spawn(tell(controller.clone(), delivery)),
                 record: record.clone(),
                 begun: Instant::now(),
                 failures,
-                delivered,
+                known,
             };
             self.tries.insert(name.clone(), new);
         }
     }
 
     /// Whether a receiver may be told now.
-    fn is_due(&self, name: &str, alarms: &AlarmsRecord) -> bool {
+    fn is_due(&self, name: &str, record: &ReceiverRecord, on_record: u32) -> bool {
         let Some(last) = self.tries.get(name) else {
             return true;
         };
-        let failures = failures(name, alarms);
+        let failures = last.failures(record, on_record);
         last.under_way.is_finished()
             && (failures <= last.failures || last.begun.elapsed() >= pause(failures))
     }
@@ -148,31 +204,41 @@ fn of_entry(entry: &AlarmEntry) -> Told {
     }
 }
 
-async fn tell(
-    controller: Controller,
-    (name, record): (String, ReceiverRecord),
-    (alarms, told): (AlarmsRecord, u64),
-    delivered: Arc<AtomicU64>,
-) {
-    let news = news(&alarms, told, record.critical_only);
-    let forgotten = forgotten_changes(&alarms, told);
+/// What is to be told to one receiver.
+struct Delivery {
+    name: String,
+    record: ReceiverRecord,
+    alarms: AlarmsRecord,
+    /// Until which change it has been told.
+    told: u64,
+    /// How often it could not be told since it last could.
+    failures: u32,
+    known: Arc<Known>,
+    /// Nothing of it is on record.
+    is_from_memory: bool,
+}
+
+async fn tell(controller: Controller, it: Delivery) {
+    let (name, until) = (&it.name, it.alarms.changes);
+    let news = news(&it.alarms, it.told, it.record.critical_only);
+    let forgotten = forgotten_changes(&it.alarms, it.told);
     let outcome = if news.is_empty() && forgotten == 0 {
         Outcome::NotMeant
-    } else if is_closed(&record) {
+    } else if is_closed(&it.record) {
         Outcome::Trouble(CLOSED.to_owned(), false)
     } else {
-        send(&controller, &record, (&news, forgotten)).await
+        send(&controller, &it.record, (&news, forgotten)).await
     };
     match &outcome {
         Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
         Outcome::Trouble(why, true) => tracing::warn!("tell {name} of alarms: given up: {why}"),
         Outcome::NotMeant | Outcome::Told => {}
     }
-    if !matches!(outcome, Outcome::Trouble(_, false)) {
-        delivered.fetch_max(alarms.changes, Ordering::Relaxed);
+    it.known.note(until, it.failures, &outcome);
+    if it.is_from_memory {
+        return;
     }
-    let noted = controller.note_told(&name, alarms.changes, &outcome).await;
-    if let Err(problem) = noted {
+    if let Err(problem) = controller.note_told(name, until, &outcome).await {
         // Another one who steers tells it once more.
         tracing::debug!(%problem, "put on record that {name} was told");
     }
@@ -250,6 +316,8 @@ impl Controller {
                 }
             }
             if !matches!(outcome, Outcome::Trouble(_, false)) {
+                // What was told of from memory is not on record yet, and what takes its number may be something else.
+                let until = until.min(alarms.changes);
                 let told = alarms.told.entry(name.to_owned()).or_default();
                 *told = until.max(*told);
             }
@@ -260,8 +328,28 @@ impl Controller {
 }
 
 #[cfg(test)]
+impl Telling {
+    /// One that has told a receiver of a change from memory. Must be called within a tokio runtime.
+    pub(super) fn having_told(name: &str, record: &ReceiverRecord, change: u64) -> Self {
+        let known = Arc::new(Known::default());
+        known.note(change, 0, &Outcome::Told);
+        let last = Try {
+            under_way: tokio::spawn(async {}),
+            record: record.clone(),
+            begun: Instant::now(),
+            failures: 0,
+            known,
+        };
+        Self {
+            tries: [(name.to_owned(), last)].into(),
+            is_from_memory: true,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
-    use holdfast_model::record::Clearing;
+    use holdfast_model::record::{Clearing, ReceiverWay};
 
     use super::*;
 
@@ -308,6 +396,43 @@ mod tests {
         );
         assert_eq!(ids(2, true), is(&[("5", "raised"), ("2", "cleared")]));
         assert_eq!(ids(5, false), is(&[]));
+    }
+
+    /// While the metadata takes no change it is on record nowhere that a receiver could not be told.
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_is_tried_at_a_pace_also_where_nothing_is_put_on_record() {
+        let record = |url: &str| ReceiverRecord {
+            critical_only: false,
+            authority: String::new(),
+            way: ReceiverWay::Webhook {
+                url: url.to_owned(),
+                secret: None,
+            },
+        };
+        let (here, elsewhere) = (record("https://a.example/"), record("https://b.example/"));
+        let known = Arc::new(Known::default());
+        known.note(5, 0, &Outcome::Trouble("it is away".to_owned(), false));
+        let under_way = tokio::spawn(async {});
+        let last = Try {
+            under_way,
+            record: here.clone(),
+            begun: Instant::now(),
+            failures: 0,
+            known: Arc::clone(&known),
+        };
+        let telling = Telling {
+            tries: [("ops".to_owned(), last)].into(),
+            is_from_memory: true,
+        };
+        tokio::time::sleep(PAUSE / 2).await;
+        assert!(!telling.is_due("ops", &here, 0));
+        assert!(telling.is_due("ops", &elsewhere, 0), "that is another one");
+        tokio::time::sleep(PAUSE / 2).await;
+        assert!(telling.is_due("ops", &here, 0));
+        assert!(!telling.has_told("ops", &here, 5));
+        known.note(5, 1, &Outcome::Told);
+        assert!(telling.is_due("ops", &here, 0) && telling.has_told("ops", &here, 5));
+        assert!(!telling.has_told("ops", &here, 6) && !telling.has_told("ops", &elsewhere, 5));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct AlarmWatch {
     book: AlarmBook,
     progress: Progress,
     telling: Telling,
+    /// What there was at the last look.
+    last: Option<Kept>,
     /// What is held for maintenance.
     held: BTreeSet<String>,
     /// What was wrong last.
@@ -36,6 +38,7 @@ impl Default for AlarmWatch {
             book: AlarmBook::default(),
             progress: Progress::default(),
             telling: Telling::default(),
+            last: None,
             held: BTreeSet::new(),
             complaint: String::new(),
         }
@@ -71,8 +74,7 @@ impl AlarmWatch {
         };
         let Some(mut transaction) = kept.until(&next) else {
             self.book = book;
-            self.telling.pass(controller, &kept);
-            return Some(AlarmsSeen::from(&kept).with(&self.book, now));
+            return Some(self.tell(controller, &kept, now));
         };
         transaction.compare.push(Compare::Value {
             key: LEADER_KEY.into(),
@@ -96,8 +98,18 @@ impl AlarmWatch {
                 &kept
             }
         };
+        Some(self.tell(controller, told, now))
+    }
+
+    fn tell(&mut self, controller: &Controller, told: &Kept, now: Moment) -> AlarmsSeen {
         self.telling.pass(controller, told);
-        Some(AlarmsSeen::from(told).with(&self.book, now))
+        self.last = Some(told.clone());
+        AlarmsSeen::from(told).with(&self.book, now)
+    }
+
+    /// What there was when whoever steers looked last, if it has.
+    pub(super) fn into_last(self) -> Option<Kept> {
+        self.last
     }
 
     /// Looks at what there is without a right to raise or clear anything. Nothing if it cannot be seen.

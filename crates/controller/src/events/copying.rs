@@ -25,6 +25,7 @@ use super::chronicle::STATE_PAUSE;
 use super::log::EventLog;
 use crate::Controller;
 use crate::asking::client_of;
+use crate::known::after;
 use crate::reports::REPORT_TIME_MAX;
 
 /// Nodes that keep a copy, beside whoever steers: all of them in small clusters; where some of these are lost together, others have it.
@@ -74,11 +75,10 @@ pub(super) enum Copied {
 
 /// Whether a node is one of those that come after another one in the order of their numbers.
 fn is_keeper(nodes: &[NodeRecord], leader: NodeId, own: NodeId) -> bool {
-    let mut numbers: Vec<_> = nodes.iter().map(|node| node.node).collect();
-    numbers.sort_unstable();
-    let after = numbers.iter().filter(|node| **node > leader);
-    let before = numbers.iter().filter(|node| **node < leader);
-    after.chain(before).take(COPIES).any(|node| *node == own)
+    after(nodes, leader)
+        .iter()
+        .take(COPIES)
+        .any(|node| *node == own)
 }
 
 /// Whoever has put something down, as far as a copy asks it. Nothing where there is no answer.

@@ -131,6 +131,8 @@ pub(super) enum Stood {
     Behind(NodeId),
     /// Nobody is known to.
     Nowhere,
+    /// The metadata does not answer.
+    Unreached,
 }
 
 impl Standing {
@@ -166,7 +168,7 @@ async fn look(controller: &Controller) -> Option<Stood> {
         ..Transaction::default()
     };
     let Ok(found) = controller.desk.transact(look).await else {
-        return Some(Stood::Nowhere);
+        return Some(Stood::Unreached);
     };
     if controller.has_gone_back(found.revision) {
         return Some(Stood::Nowhere);

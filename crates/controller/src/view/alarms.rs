@@ -17,7 +17,7 @@ use holdfast_model::{ByteSize, NodeId, VolumeId};
 use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
-use super::explain::explained;
+use super::explain::{explained, listed};
 use super::node_findings::{METADATA_FULL, SILENT, STOPPED};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
@@ -143,6 +143,8 @@ pub(crate) fn alarm_observations(
     let all = &mut looked.all;
     let full = is_full.then_some(METADATA_FULL);
     state(all, AlarmKind::MetadataFull, "metadata", full);
+    // It was read: what was told while nobody did is over.
+    state(all, AlarmKind::MetadataLost, "cluster", None);
     overcommitment(all, inventory, reports);
     for volume in &assessed {
         of_volume(&mut looked, inventory, reports, volume, progress, clocks);
@@ -151,6 +153,59 @@ pub(crate) fn alarm_observations(
         .0
         .retain(|volume, _| inventory.volumes.contains_key(volume));
     looked
+}
+
+/// What is told where no node that answers follows the metadata: `own` is the one that tells, and has not reached it since then, in
+/// milliseconds since 1970 (UTC).
+pub(crate) fn nobody_follows(
+    reports: &Reports,
+    nodes: &[NodeRecord],
+    own: NodeId,
+    since_ms: u64,
+) -> String {
+    let name = |node: NodeId| {
+        let record = nodes.iter().find(|it| it.node == node);
+        record.map_or_else(|| format!("node {node}"), |it| it.name.clone())
+    };
+    let others = nodes.iter().filter(|it| it.node != own);
+    let (up, silent): (Vec<_>, Vec<_>) = others.partition(|it| reports.is_up(it.node));
+    let (own, since) = (name(own), minute(since_ms));
+    let mut words = match (&up[..], &silent[..]) {
+        ([], []) => format!("{own} has not reached it since {since}"),
+        ([], silent) => format!(
+            "{own} has not reached it since {since}, and none of the others answers it ({}): it cannot tell from there whether \
+             the metadata is lost, or {own} is cut off",
+            counted(silent)
+        ),
+        (up, []) => format!(
+            "no node follows it: {own} has not reached it since {since}, nor is it followed by {}",
+            counted(up)
+        ),
+        (up, silent) => format!(
+            "no node that answers follows it: {own} has not reached it since {since}, nor is it followed by {}; no answer from {}",
+            counted(up),
+            counted(silent)
+        ),
+    };
+    let members = super::metadata::counts(reports).filter(|it| it.up < it.total);
+    let findings = super::metadata::findings(reports, name);
+    if let Some(finding) = findings.first().filter(|_| members.is_some()) {
+        words.push_str("; ");
+        words.push_str(&finding.what);
+    }
+    words
+}
+
+/// The names of nodes, of so many at most.
+fn counted(nodes: &[&NodeRecord]) -> String {
+    const NAMED_MAX: usize = 8;
+    let names = nodes.iter().take(NAMED_MAX).map(|it| it.name.clone());
+    let mut names: Vec<String> = names.collect();
+    let more = nodes.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    listed(&names)
 }
 
 /// The nodes that are away, and may be.

@@ -263,3 +263,39 @@ fn of_nodes_that_are_none_nothing_is_seen() {
     assert_eq!(value(&seen, AlarmKind::NodeLost, "node n2"), None);
     assert!(!seen.all.silent.contains("node n2"), "what was is gone");
 }
+
+#[test]
+fn who_follows_the_metadata_no_more_is_told_as_far_as_it_is_known() {
+    let record = |number: u16| NodeRecord {
+        node: NodeId(number),
+        name: format!("n{number}"),
+        ..inventory(Vec::new()).nodes[&NodeId(1)].clone()
+    };
+    let nodes: Vec<NodeRecord> = (1..=3).map(record).collect();
+    let reports = |up: &[u16]| Reports::of(up.iter().map(|it| local(*it, Vec::new())));
+    let since_ms = 1_795_939_259_999;
+    let told = |up: &[u16]| nobody_follows(&reports(up), &nodes, NodeId(1), since_ms);
+    let begin = "n1 has not reached it since 2026-11-29 08:00 UTC";
+    assert_eq!(
+        told(&[1, 2, 3]),
+        format!("no node follows it: {begin}, nor is it followed by n2 and n3")
+    );
+    assert_eq!(
+        told(&[1, 3]),
+        format!(
+            "no node that answers follows it: {begin}, nor is it followed by n3; no answer from n2"
+        )
+    );
+    assert_eq!(
+        told(&[1]),
+        format!(
+            "{begin}, and none of the others answers it (n2 and n3): it cannot tell from there whether the metadata is lost, or n1 \
+             is cut off"
+        )
+    );
+    let alone = nobody_follows(&reports(&[1]), &nodes[..1], NodeId(1), since_ms);
+    assert_eq!(alone, begin);
+    let many: Vec<NodeRecord> = (1..=12).map(record).collect();
+    let told = nobody_follows(&reports(&[1]), &many, NodeId(1), since_ms);
+    assert!(told.contains("n8, n9 and 3 more"), "{told}");
+}
