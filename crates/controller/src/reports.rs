@@ -23,6 +23,7 @@ use holdfast_model::metadata::Revision;
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_seal::FORM_OF_SECRETS;
 use holdfast_tls::Connector;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -87,6 +88,8 @@ struct Report {
     silent: BTreeMap<NodeId, (u64, bool)>,
     /// The name of the key by which it opens secrets.
     secrets_key: Option<String>,
+    /// Up to which form it opens what is sealed.
+    secrets_form: u32,
     vitals: Option<Vitals>,
     /// Milliseconds by which its clock is ahead of the one here, at least; below zero, behind it.
     skew_ms: i64,
@@ -163,6 +166,8 @@ impl Report {
                 .map(|silence| (NodeId(silence.node), (silence.seconds, silence.at_least)))
                 .collect(),
             secrets_key: report.secrets_key,
+            // Earlier versions do not say.
+            secrets_form: report.secrets_form.unwrap_or(FORM_OF_SECRETS),
             vitals: report.vitals,
             skew_ms,
         }
@@ -216,12 +221,14 @@ impl Reports {
         all.compared()
     }
 
-    /// Whether every node of the cluster says that it opens what is sealed with this key.
-    pub(crate) fn all_open(&self, inventory: &Inventory, key: &str) -> bool {
+    /// Whether every node of the cluster says that it opens what is sealed with this key, up to that form.
+    pub(crate) fn all_open(&self, inventory: &Inventory, key: &str, form: u32) -> bool {
         let is_removed = |node| matches!(inventory.part_of(node), Part::Of(Removed));
         let opens = |node| {
             let report = self.nodes.get(&node);
-            report.is_some_and(|it: &Report| it.secrets_key.as_deref() == Some(key))
+            report.is_some_and(|it: &Report| {
+                it.secrets_key.as_deref() == Some(key) && it.secrets_form >= form
+            })
         };
         let mut nodes = inventory.nodes.keys().copied();
         !inventory.nodes.is_empty() && nodes.all(|node| is_removed(node) || opens(node))

@@ -1,7 +1,7 @@
 //! Secrets in the metadata: from when on they are sealed, and those that were there before.
 //!
 //! Invariants:
-//! - nothing is sealed before every node has said that it can open it, but where something is sealed already;
+//! - nothing is sealed before every node has said that it can open it, but where something is sealed already; secrets and URLs each;
 //! - what is sealed anew is what was there: whoever was faster stays;
 //! - while keys are changed on one machine after the other, what is sealed is sealed with the key that all have;
 //! - where some are sealed, what is plain does not stay so because a node has lost its key; with another key nothing is sealed
@@ -15,8 +15,8 @@ use holdfast_control::Inventory;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, Operation, OperationResult, Selector, Transaction,
 };
-use holdfast_seal::Seal;
 use holdfast_seal::documents::PREFIXES;
+use holdfast_seal::{FORM, FORM_OF_SECRETS, Seal};
 use tokio::time::Instant;
 
 use crate::Controller;
@@ -55,16 +55,19 @@ impl Controller {
         let Some(seal) = self.desk.seal() else {
             return;
         };
-        let all_open = self.all_open(inventory, reports);
+        let all_open = self.all_open(inventory, reports, FORM_OF_SECRETS);
         seal.use_former(seal.former_id().is_some() && !all_open);
         if !seal.seals() && all_open {
             seal.begin();
         }
+        if all_open && self.all_open(inventory, reports, FORM) {
+            seal.begin_with_urls();
+        }
     }
 
-    fn all_open(&self, inventory: &Inventory, reports: &Reports) -> bool {
+    fn all_open(&self, inventory: &Inventory, reports: &Reports, form: u32) -> bool {
         let key = self.desk.seal().and_then(|seal| seal.key_id());
-        key.is_some_and(|key| reports.all_open(inventory, &key.to_string()))
+        key.is_some_and(|key| reports.all_open(inventory, &key.to_string(), form))
     }
 
     /// What seals those secrets that are plain, or sealed with an earlier key. `looked` is when that was last looked for; it is
@@ -79,7 +82,7 @@ impl Controller {
             return Vec::new();
         };
         // A node that does not open them is without the others as well. It may have written those that are plain.
-        let only_plain = !self.all_open(inventory, reports);
+        let only_plain = !self.all_open(inventory, reports, FORM_OF_SECRETS);
         let look = Transaction {
             success: PREFIXES
                 .map(|prefix| Operation::Range(Selector::Prefix(prefix.into())))

@@ -1,8 +1,8 @@
 //! Who may use volumes, and which units they are, over an embedded store.
 
 use holdfast_api::documents::{
-    AccessChange, ChapAccount, InitiatorPut, LocalMetadata, VolumeAccess, VolumeCreate,
-    VolumeDelete,
+    AccessChange, ChapAccount, InitiatorPut, LocalMetadata, ReceiverPut, VolumeAccess,
+    VolumeCreate, VolumeDelete, WebhookPut,
 };
 use holdfast_api::{Api, Precondition, ProblemKind};
 use holdfast_controller::Controller;
@@ -10,7 +10,9 @@ use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
 use holdfast_model::Policy;
 use holdfast_model::metadata::Selector;
-use holdfast_model::record::{InitiatorRecord, Record, Secret};
+use holdfast_model::record::{
+    InitiatorRecord, RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret,
+};
 use holdfast_seal::{Keys, Seal, is_sealed};
 
 use crate::support::{CLUSTER, Node, controller, open};
@@ -167,6 +169,82 @@ async fn a_node_without_its_key_puts_no_secret_on_record_and_others_seal_what_is
     let sealed = sealed_by(&store, |text| text != secret).await;
     assert!(is_sealed(&sealed), "{sealed}");
     steers.abort();
+}
+
+/// What the metadata itself holds of where a receiver is told.
+async fn url_of(store: &Embedded) -> (String, String) {
+    let mut user = User::new(store.session());
+    let (_, found) = user.range(Selector::Key(RECEIVERS_KEY.into())).await;
+    let record = ReceiversRecord::decode(&found[0].value).unwrap();
+    match &record.receivers["chat"].way {
+        ReceiverWay::Webhook { url, secret } => (url.clone(), secret.clone().unwrap().0),
+        ReceiverWay::Mail { .. } => panic!("it is a webhook"),
+    }
+}
+
+/// While a cluster is upgraded there are nodes that open secrets, and no URLs.
+#[tokio::test]
+async fn urls_of_webhooks_are_sealed_once_every_node_opens_those() {
+    const URL: &str = "https://hooks.example.com/services/T0/token";
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let (n1, n2) = (Node::start(1, &store).await, Node::start(2, &store).await);
+    let seal = keys(1, None);
+    for node in [&n1, &n2] {
+        opens_with(node, &seal);
+    }
+    n1.reporter.0.lock().unwrap().secrets_form = Some(holdfast_seal::FORM);
+    let first = with_seal(&store, &n1, &seal);
+    let put = ReceiverPut {
+        webhook: Some(WebhookPut {
+            url: URL.to_owned(),
+            secret: Some(Secret("a secret that nobody tells".to_owned())),
+        }),
+        ..ReceiverPut::default()
+    };
+    first.nodes().await.unwrap();
+    first.put_receiver("chat", put.clone()).await.unwrap();
+    let steers = first.steer();
+    // Longer than whoever steers takes to begin.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let (url, secret) = url_of(&store).await;
+    assert!(url == URL && is_sealed(&secret), "{url} {secret}");
+    n2.reporter.0.lock().unwrap().secrets_form = Some(holdfast_seal::FORM);
+    let sealed = async {
+        while !is_sealed(&url_of(&store).await.0) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, sealed).await.unwrap();
+    steers.abort();
+    let shown = |controller: Controller| async move {
+        let receivers = controller.receivers().await.unwrap().receivers;
+        receivers[0].webhook.clone().unwrap().url
+    };
+    assert_eq!(shown(first.clone()).await, URL);
+    // The secret stays for the same place.
+    let same = WebhookPut {
+        url: URL.to_owned(),
+        secret: None,
+    };
+    let same = ReceiverPut {
+        webhook: Some(same),
+        ..put.clone()
+    };
+    let stays = first.put_receiver("chat", same).await.unwrap();
+    assert!(stays.webhook.unwrap().is_signed);
+    // Who cannot open it tells nobody, and says why.
+    let other = with_seal(&store, &n1, &keys(2, None));
+    assert_eq!(shown(other.clone()).await, "(sealed)");
+    let refused = other.test_receiver("chat").await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Undelivered);
+    // And one that has lost its key puts none on record.
+    let without = with_seal(&store, &n1, &Seal::with(None));
+    let refused = without.put_receiver("chat", put).await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Unavailable);
+    assert!(is_sealed(&url_of(&store).await.0));
 }
 
 /// It may have the former key only, and must open what is written meanwhile when it is back.

@@ -241,6 +241,7 @@ impl Reporter {
             },
             devices: self.devices(status, names),
             secrets_key: self.secrets_key.map(|key| key.to_string()),
+            secrets_form: self.secrets_key.map(|_| holdfast_seal::FORM),
             // Whoever is asked knows.
             vitals: None,
         }

@@ -4,9 +4,13 @@
 //! - a document without a secret keeps its bytes, and so does one that cannot be read: others say so;
 //! - each secret has a context of its own: the document's key, and the field.
 
+use std::mem::take;
+
 use holdfast_model::record::{
     INITIATORS_PREFIX, InitiatorRecord, RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret,
 };
+
+use crate::text::Form;
 
 /// Where documents with secrets are.
 pub const PREFIXES: [&str; 2] = [INITIATORS_PREFIX, RECEIVERS_KEY];
@@ -17,7 +21,7 @@ pub(crate) fn has_secrets(key: &str) -> bool {
 }
 
 /// Has each secret in a document changed; it is written anew if one was.
-pub(crate) fn change<V>(key: &str, value: &mut V, mut each: impl FnMut(&str, &mut Secret))
+pub(crate) fn change<V>(key: &str, value: &mut V, mut each: impl FnMut(Form, &str, &mut Secret))
 where
     V: AsRef<[u8]> + From<Vec<u8>>,
 {
@@ -28,21 +32,32 @@ where
             let fields = [("chap", &mut record.chap), ("mutual", &mut record.mutual)];
             for (field, account) in fields {
                 if let Some(account) = account {
-                    each(&format!("{key}#{field}"), &mut account.secret);
+                    let context = format!("{key}#{field}");
+                    each(Form::Secret, &context, &mut account.secret);
                 }
             }
         });
     }
 }
 
-fn of_receivers(key: &str, record: &mut ReceiversRecord, mut each: impl FnMut(&str, &mut Secret)) {
+fn of_receivers(
+    key: &str,
+    record: &mut ReceiversRecord,
+    mut each: impl FnMut(Form, &str, &mut Secret),
+) {
     for (name, receiver) in &mut record.receivers {
         let secret = match &mut receiver.way {
             ReceiverWay::Mail { password, .. } => password,
-            ReceiverWay::Webhook { secret, .. } => secret,
+            ReceiverWay::Webhook { url, secret } => {
+                // Whoever has it may post there. No name of a receiver has a full stop.
+                let mut whole = Secret(take(url));
+                each(Form::Url, &format!("{key}#{name}.url"), &mut whole);
+                *url = whole.0;
+                secret
+            }
         };
         if let Some(secret) = secret {
-            each(&format!("{key}#{name}"), secret);
+            each(Form::Secret, &format!("{key}#{name}"), secret);
         }
     }
 }

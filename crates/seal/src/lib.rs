@@ -33,7 +33,14 @@ use holdfast_model::record::Secret;
 use holdfast_tls::CredentialsError;
 
 pub use keys::{FORMER_FILE, KEY_FILE, KeyId, Keys};
+use text::Form;
 pub use text::{OpenError, SECRET_LENGTH_MAX, is_sealed};
+
+/// Up to which form this version opens what is sealed: the number that each begins with. The first one is of secrets, the second of
+/// URLs that are secrets.
+pub const FORM: u32 = 2;
+/// The first version that sealed had this one.
+pub const FORM_OF_SECRETS: u32 = 1;
 
 /// Documents of which it was said that they cannot be opened, at most: of any more it is not said again and again, but once.
 const TOLD_MAX: usize = 1 << 10;
@@ -50,6 +57,8 @@ struct Inner {
     is_to_have_key: bool,
     /// Whether what is written is sealed.
     seals: AtomicBool,
+    /// Whether URLs are, too, which earlier versions do not open.
+    seals_urls: AtomicBool,
     /// Whether that is with the former key, because there are nodes that have no other.
     uses_former: AtomicBool,
     /// The documents of which it was said that they cannot be opened.
@@ -117,6 +126,22 @@ impl Seal {
         }
     }
 
+    /// From now on the URLs that are secrets are sealed as well, if there is a key: all who read open those, too.
+    pub fn begin_with_urls(&self) {
+        if self.0.keys.is_some() && !self.0.seals_urls.swap(true, Ordering::Relaxed) {
+            self.begin();
+            tracing::info!("URLs of webhooks are sealed, too");
+        }
+    }
+
+    /// Whether what is of that form is sealed where it is written.
+    fn seals_form(&self, form: Form) -> bool {
+        match form {
+            Form::Secret => true,
+            Form::Url => self.0.seals_urls.load(Ordering::Relaxed),
+        }
+    }
+
     /// Whether what is written is sealed.
     #[must_use]
     pub fn seals(&self) -> bool {
@@ -135,9 +160,9 @@ impl Seal {
         let branches = transaction.success.iter_mut();
         for operation in branches.chain(&mut transaction.failure) {
             if let Operation::Put { key, value, .. } = operation {
-                documents::change(key, value, |context, secret| {
-                    if !is_sealed(&secret.0) {
-                        *secret = Secret(text::seal(sealing, context, &secret.0));
+                documents::change(key, value, |form, context, secret| {
+                    if self.seals_form(form) && !is_sealed(&secret.0) {
+                        *secret = Secret(text::seal(sealing, form, context, &secret.0));
                     }
                 });
             }
@@ -175,7 +200,7 @@ impl Seal {
             return;
         }
         let mut failed = None;
-        documents::change(&pair.key, &mut pair.value, |context, secret| {
+        documents::change(&pair.key, &mut pair.value, |form, context, secret| {
             if !is_sealed(&secret.0) {
                 return;
             }
@@ -183,7 +208,10 @@ impl Seal {
                 Ok(opened) => {
                     // Where one is sealed, with the key of before as well, nothing is written plainly any more: documents with
                     // other secrets are written anew when one of them changes.
-                    self.begin();
+                    match form {
+                        Form::Secret => self.begin(),
+                        Form::Url => self.begin_with_urls(),
+                    }
                     *secret = Secret(opened);
                 }
                 Err(error) => failed = Some(error),
@@ -209,15 +237,15 @@ impl Seal {
         let keys = self.0.keys.as_ref()?;
         let sealing = keys.sealing(self.uses_former());
         let mut value = pair.value.clone();
-        documents::change(&pair.key, &mut value, |context, secret| {
+        documents::change(&pair.key, &mut value, |form, context, secret| {
             let plain = match text::key_of(&secret.0) {
-                None if is_sealed(&secret.0) => return,
+                None if is_sealed(&secret.0) || !self.seals_form(form) => return,
                 None => Ok(secret.0.clone()),
                 Some(id) if only_plain || id == sealing.0 => return,
                 Some(_) => text::open(Some(keys), context, &secret.0),
             };
             if let Ok(plain) = plain {
-                *secret = Secret(text::seal(sealing, context, &plain));
+                *secret = Secret(text::seal(sealing, form, context, &plain));
             }
         });
         let (key, equals) = (pair.key.clone(), pair.mod_revision);

@@ -157,13 +157,13 @@ fn secrets_of_those_who_are_told_of_alarms_are_sealed() {
         receivers: receivers.into(),
     };
     let mut value = record.encode().to_vec();
-    documents::change(RECEIVERS_KEY, &mut value, |context, secret| {
-        secret.0 = text::seal(keys.sealing(false), context, &secret.0);
+    documents::change(RECEIVERS_KEY, &mut value, |form, context, secret| {
+        secret.0 = text::seal(keys.sealing(false), form, context, &secret.0);
     });
     let text = String::from_utf8_lossy(&value);
-    assert!(!text.contains(SECRET) && !text.contains(MUTUAL) && text.contains("hooks.example"));
+    assert!(!text.contains(SECRET) && !text.contains(MUTUAL) && !text.contains("hooks.example"));
     let mut opened = value.clone();
-    documents::change(RECEIVERS_KEY, &mut opened, |context, secret| {
+    documents::change(RECEIVERS_KEY, &mut opened, |_, context, secret| {
         secret.0 = text::open(Some(&keys), context, &secret.0).expect("it is its key");
     });
     assert_eq!(ReceiversRecord::decode(&opened).expect("it is one"), record);
@@ -172,10 +172,83 @@ fn secrets_of_those_who_are_told_of_alarms_are_sealed() {
     let hook = moved.receivers.remove("hook").expect("it is there");
     moved.receivers.insert("mail".to_owned(), hook);
     let mut moved = moved.encode().to_vec();
-    documents::change(RECEIVERS_KEY, &mut moved, |context, secret| {
+    documents::change(RECEIVERS_KEY, &mut moved, |_, context, secret| {
         let opened = text::open(Some(&keys), context, &secret.0);
         assert_eq!(opened, Err(OpenError::Changed));
     });
+}
+
+/// A record of receivers with one webhook, of this URL, as it is in the metadata.
+fn hook(url: &str) -> KeyValue {
+    let hook = ReceiverRecord {
+        critical_only: false,
+        authority: String::new(),
+        way: ReceiverWay::Webhook {
+            url: url.to_owned(),
+            secret: Some(Secret(SECRET.to_owned())),
+        },
+    };
+    let record = ReceiversRecord {
+        schema: 1,
+        receivers: [("hook".to_owned(), hook)].into(),
+    };
+    KeyValue {
+        key: RECEIVERS_KEY.to_owned(),
+        value: record.encode(),
+        create_revision: Revision(1),
+        mod_revision: Revision(1),
+        version: 1,
+        lease: LeaseId(0),
+    }
+}
+
+fn url(seal: &Seal, mut pair: KeyValue) -> String {
+    seal.open_pair(&mut pair);
+    let record = ReceiversRecord::decode(&pair.value).expect("it is one");
+    match &record.receivers["hook"].way {
+        ReceiverWay::Webhook { url, .. } => url.clone(),
+        ReceiverWay::Mail { .. } => panic!("it is a webhook"),
+    }
+}
+
+#[test]
+fn urls_are_sealed_only_once_all_open_those_and_where_one_is() {
+    const URL: &str = "https://hooks.example/services/T0/token";
+    let first = seal(1, None);
+    // Of secrets all nodes know, of URLs not yet: those of before that do not open them go on.
+    let secrets = renewed(&first, &hook(URL)).expect("it has a secret");
+    assert!(!has(&secrets, SECRET) && has(&secrets, URL));
+    assert_eq!(url(&first, secrets.clone()), URL);
+    assert_eq!(first.renew(&secrets, false), None);
+    first.begin_with_urls();
+    let both = renewed(&first, &secrets).expect("it has a URL");
+    assert!(!has(&both, SECRET) && !has(&both, "hooks.example"));
+    assert_eq!(first.renew(&both, false), None);
+    // Where one was sealed, others are.
+    let second = seal(1, None);
+    assert_eq!(url(&second, both.clone()), URL);
+    let mut request = MetadataRequest::Transact(Transaction {
+        success: vec![Operation::put(RECEIVERS_KEY.to_owned(), hook(URL).value)],
+        ..Transaction::default()
+    });
+    second.close(&mut request);
+    assert!(!format!("{request:?}").contains("hooks.example"));
+    // Nobody can tell short ones from each other, and long ones come back as they were.
+    let length = |url: &str| {
+        renewed(&first, &hook(url))
+            .expect("it is plain")
+            .value
+            .len()
+    };
+    assert_eq!(length(URL), length("https://hooks.example/"));
+    for bytes in [255, 256, 257, 2048] {
+        let long = format!("https://{}", "x".repeat(bytes - 8));
+        let sealed = renewed(&first, &hook(&long)).expect("it is plain");
+        assert_eq!(url(&second, sealed), long);
+    }
+    // With another key it is as it is, and is told from a URL.
+    let closed = url(&seal(2, None), both);
+    assert!(is_sealed(&closed), "{closed}");
 }
 
 #[test]
@@ -214,6 +287,7 @@ fn what_was_moved_or_changed_is_not_opened_and_not_dropped() {
     for cut in [
         "sealed:1:",
         "sealed:2:00",
+        "sealed:3:00",
         "sealed:1:zz:00",
         "sealed:1:0011223344556677:0",
     ] {

@@ -250,7 +250,7 @@ pub struct MailReceiver {
 /// That somebody is told by an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WebhookReceiver {
-    /// Where the request goes.
+    /// Where the request goes; `(sealed)` where the node that is asked cannot open that.
     pub url: String,
     /// Whether requests are signed.
     pub is_signed: bool,

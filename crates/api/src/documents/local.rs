@@ -189,6 +189,10 @@ pub struct LocalReport {
     /// version that cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets_key: Option<String>,
+    /// Up to which form it opens what is sealed there: 1, of secrets; 2, of URLs of webhooks besides. Null from one that opens
+    /// nothing, or secrets only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets_form: Option<u32>,
 }
 
 /// Bad blocks of a node that were fetched from other nodes, without a pause of more than some seconds, until now.

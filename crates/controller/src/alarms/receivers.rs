@@ -47,7 +47,8 @@ impl Controller {
             request.webhook.as_ref().and_then(|it| it.secret.as_ref()),
         );
         let is_secret = |secret: Option<&Secret>| secret.is_some_and(|it| !it.0.is_empty());
-        if is_secret(given.0) || is_secret(given.1) {
+        // The URL of a webhook is one.
+        if is_secret(given.0) || is_secret(given.1) || request.webhook.is_some() {
             self.may_keep_secrets()?;
         }
         self.change_alarms(|kept| {
@@ -145,7 +146,10 @@ fn tag(kept: &Kept, name: &str) -> Option<EntityTag> {
     let mut record = kept.receivers.receivers.get(name)?.clone();
     match &mut record.way {
         ReceiverWay::Mail { password, .. } => *password = None,
-        ReceiverWay::Webhook { secret, .. } => *secret = None,
+        ReceiverWay::Webhook { url, secret } => {
+            url.clear();
+            *secret = None;
+        }
     }
     let text = serde_json::to_vec(&record).expect("a record is valid JSON");
     let (revision, sum) = (kept.at[2].0, crc32c(&text));
@@ -159,14 +163,18 @@ fn secret_of(record: &ReceiverRecord) -> Option<&Secret> {
     }
 }
 
-/// Whether this process cannot open the receiver's secret, and so cannot tell it anything.
+/// Whether this process cannot open what is sealed of the receiver, and so cannot tell it anything.
 pub(super) fn is_closed(record: &ReceiverRecord) -> bool {
-    secret_of(record).is_some_and(|it| is_sealed(&it.0))
+    let has_closed_url = matches!(&record.way, ReceiverWay::Webhook { url, .. } if is_sealed(url));
+    has_closed_url || secret_of(record).is_some_and(|it| is_sealed(&it.0))
 }
 
 /// What is said then.
 pub(super) const CLOSED: &str =
-    "its secret was sealed with a key that this node does not have: give the secret anew";
+    "its secret, or its URL, was sealed with a key that this node does not have: give both anew";
+
+/// What is shown in the place of a URL that cannot be opened.
+const CLOSED_URL: &str = "(sealed)";
 
 fn no_such_receiver(name: &str) -> Problem {
     let detail = format!("nobody called {name} is told of alarms");
@@ -318,7 +326,11 @@ fn document(kept: &Kept, name: &str) -> Option<Receiver> {
         }
         ReceiverWay::Webhook { url, secret } => {
             let webhook = WebhookReceiver {
-                url: url.clone(),
+                url: if is_sealed(url) {
+                    CLOSED_URL.to_owned()
+                } else {
+                    url.clone()
+                },
                 is_signed: secret.is_some(),
             };
             (None, Some(webhook))

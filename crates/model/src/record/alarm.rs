@@ -271,7 +271,7 @@ pub enum ReceiverWay {
     },
     /// By an HTTP request.
     Webhook {
-        /// Where it goes.
+        /// Where it goes. Whoever has it may post there: it is sealed as secrets are, where all nodes open that.
         url: String,
         /// What requests are signed with, if they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
