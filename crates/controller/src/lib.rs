@@ -45,9 +45,10 @@ mod volumes;
 mod waits;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::{
     AccessChange, Alarm, AlarmAcknowledge, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,
@@ -94,6 +95,16 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 /// How long a new or grown volume may take to be served before it is answered as it is.
 const SERVE_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// Tells until when what is shown to etcd is good.
+#[derive(Clone)]
+struct ShownToEtcd(Arc<dyn Fn() -> Option<SystemTime> + Send + Sync>);
+
+impl fmt::Debug for ShownToEtcd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ShownToEtcd")
+    }
+}
+
 /// The control plane of one process.
 #[derive(Clone, Debug)]
 pub struct Controller {
@@ -113,6 +124,8 @@ pub struct Controller {
     front: Option<Front>,
     /// The credentials of this process, which expire.
     credentials: Option<Credentials>,
+    /// Until when what it shows to etcd is good, if that is something else.
+    shown_to_etcd: Option<ShownToEtcd>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
     /// The highest revision of the metadata that was seen.
@@ -151,6 +164,7 @@ impl Controller {
             upkeep: None,
             front: None,
             credentials: None,
+            shown_to_etcd: None,
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
@@ -181,6 +195,19 @@ impl Controller {
     pub fn showing(self, credentials: Option<Credentials>) -> Self {
         Self {
             credentials,
+            ..self
+        }
+    }
+
+    /// With what tells until when the certificate is good that it shows to an etcd that somebody else runs; nothing where it shows
+    /// none. It is asked for each report.
+    #[must_use]
+    pub fn showing_to_etcd(
+        self,
+        until: impl Fn() -> Option<SystemTime> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            shown_to_etcd: Some(ShownToEtcd(Arc::new(until))),
             ..self
         }
     }

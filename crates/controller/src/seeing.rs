@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use holdfast_api::documents::{LocalMetadata, LocalReport, Vitals};
+use holdfast_api::documents::{CertificateOf, LocalMetadata, LocalReport, Vitals};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
 use holdfast_model::NodeId;
@@ -152,13 +152,29 @@ impl Controller {
         let stall = kept.map_or(0, |kept| {
             kept.longest_ms(local, clock_ms.saturating_sub(HOUR_MS))
         });
-        let until = self.credentials.as_ref().map(Credentials::good_until);
+        let (whose, until) = self.first_to_expire().unzip();
         let until = until.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
         Vitals {
             clock_ms,
             longest_stall_ms: stall,
             certificate_expires_ms: until.map(|it| it.as_millis() as u64),
+            certificate_of: whose,
         }
+    }
+
+    /// Which of the certificates that this process uses expires first, and when.
+    fn first_to_expire(&self) -> Option<(CertificateOf, SystemTime)> {
+        let own = self.credentials.as_ref();
+        let authority = own.and_then(Credentials::authority_good_until);
+        let own = own.map(|it| it.issued().not_after);
+        let to_etcd = self.shown_to_etcd.as_ref().and_then(|it| it.0());
+        let all = [
+            (CertificateOf::Node, own),
+            (CertificateOf::Authority, authority),
+            (CertificateOf::EtcdClient, to_etcd),
+        ];
+        let used = all.into_iter().filter_map(|(of, until)| Some((of, until?)));
+        used.min_by_key(|(_, until)| *until)
     }
 
     /// What the node in this process says of itself, and, if it steers, of others.

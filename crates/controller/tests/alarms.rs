@@ -1,18 +1,20 @@
 //! Alarms: raised and cleared by whoever steers, told to receivers, and changed through the interface.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, LocalMetadata, LocalReport,
-    MailPut, MailSecurity, Receiver, ReceiverPut, Room, WebhookPut,
+    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, CertificateOf,
+    LocalMetadata, LocalReport, MailPut, MailSecurity, Receiver, ReceiverPut, Room, WebhookPut,
 };
 use holdfast_api::{Api, Conditional, Precondition, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Requests, Store};
+use holdfast_model::NodeId;
 use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret};
+use holdfast_tls::{AUTHORITY_DAYS, Authority, Credentials, Subject};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -563,4 +565,53 @@ async fn the_next_node_tells_that_the_metadata_is_lost_where_the_one_that_steere
     let detail = field(&told[1], "detail");
     assert!(detail.starts_with("n2 has not reached it"), "{detail}");
     next.task.abort();
+}
+
+#[tokio::test]
+async fn a_node_says_which_of_its_certificates_expires_first() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let tls = folder.path().join("tls");
+    let now = SystemTime::now();
+    let authority = Authority::found(&tls, CLUSTER, now).unwrap();
+    let subject = Subject {
+        node: NodeId(1),
+        name: "n1".to_owned(),
+        hosts: Vec::new(),
+    };
+    let own = folder.path().join("own");
+    authority.issue(&subject, &own, now).unwrap();
+    let credentials = Credentials::read(&own).unwrap();
+    let (_report, told) = watch::channel(LocalReport::default());
+    let controller = Controller::new(CLUSTER, store.session(), Some(told));
+    let first = async |controller: &Controller| {
+        let vitals = controller.local().await.unwrap().vitals.unwrap();
+        let until = vitals.certificate_expires_ms;
+        (
+            vitals.certificate_of,
+            until.map(|it| SystemTime::UNIX_EPOCH + Duration::from_millis(it)),
+        )
+    };
+    assert_eq!(first(&controller).await, (None, None));
+    let controller = controller.showing(Some(credentials.clone()));
+    let until = credentials.issued().not_after;
+    let of_node = (Some(CertificateOf::Node), Some(until));
+    assert_eq!(first(&controller).await, of_node);
+    let later = controller
+        .clone()
+        .showing_to_etcd(move || Some(until + DAY));
+    assert_eq!(first(&later).await, of_node);
+    let sooner = controller.showing_to_etcd(move || Some(until - DAY));
+    let to_etcd = (Some(CertificateOf::EtcdClient), Some(until - DAY));
+    assert_eq!(first(&sooner).await, to_etcd);
+    // Nodes' certificates are good for a year, at whatever time they are made, and the authority's is not for ever.
+    let late = now + Duration::from_secs((AUTHORITY_DAYS - 30) * DAY.as_secs());
+    let last = folder.path().join("last");
+    authority.issue(&subject, &last, late).unwrap();
+    let last = Credentials::read(&last).unwrap();
+    let until = last.authority_good_until().unwrap();
+    let shown = sooner.showing(Some(last)).showing_to_etcd(|| None);
+    let of_authority = (Some(CertificateOf::Authority), Some(until));
+    assert_eq!(first(&shown).await, of_authority);
 }

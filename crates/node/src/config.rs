@@ -28,7 +28,7 @@ use self::budgets::{CACHE_BYTES_MAX_MAX, HISTORY_BYTES_MAX_MIN, LOG_BYTES_MAX_MI
 use self::etcd::{EtcdSection, InvalidEtcd};
 
 pub use self::cluster::cluster_id;
-pub use self::metadata::InvalidMetadataTls;
+pub use self::metadata::{InvalidMetadataTls, ShownToEtcd};
 pub use self::oidc::{InvalidOidc, OidcConfig};
 pub use self::security::SecurityConfig;
 

@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tracing::Level;
 
-use crate::config::{Invalid, MetadataSource, NodeConfig};
+use crate::config::{Invalid, MetadataSource, NodeConfig, ShownToEtcd};
 use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
@@ -75,6 +75,8 @@ pub struct ApiParts {
     pub seal: Seal,
     /// The credentials behind that.
     pub credentials: Option<Credentials>,
+    /// What it shows to an etcd that somebody else runs.
+    pub shown_to_etcd: ShownToEtcd,
     /// Where its log, and what else there is for whoever looks into something, is asked for.
     pub upkeep: NodeUpkeep,
 }
@@ -140,6 +142,7 @@ impl Services {
             connector: security.as_ref().map(Security::connector),
             seal: Security::seal_of(security.as_ref()),
             credentials: security.as_ref().map(Security::credentials),
+            shown_to_etcd: ShownToEtcd::new(config),
             upkeep: NodeUpkeep::new(log, config),
         };
         drop(within);

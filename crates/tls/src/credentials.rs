@@ -146,16 +146,14 @@ impl Credentials {
         self.shown.get().1
     }
 
-    /// Until when they are good: as long as the certificate that is shown, and the authority's, are.
+    /// Until when the authority's certificate is good that has signed what is shown: they are good for no longer.
     #[must_use]
-    pub fn good_until(&self) -> SystemTime {
-        let (key, issued) = self.shown.get();
+    pub fn authority_good_until(&self) -> Option<SystemTime> {
+        let (key, _) = self.shown.get();
         let own = &key.cert[0];
         let authorities = self.trust.authorities();
         let mut signed = authorities.iter().filter(|it| is_signed_by(own, it));
-        let authority = signed.next().and_then(Issued::read);
-        let until = issued.not_after;
-        authority.map_or(until, |it| until.min(it.not_after))
+        Some(Issued::read(signed.next()?)?.not_after)
     }
 
     /// Whose they are.

@@ -58,6 +58,21 @@ pub enum AwaitedCause {
     Other,
 }
 
+/// Which of a node's certificates expires first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CertificateOf {
+    /// Its own.
+    Node,
+    /// That of the cluster's authority, which has signed it.
+    Authority,
+    /// The one that it shows to an etcd that somebody else runs (`metadata.certificate`).
+    EtcdClient,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
+}
+
 /// What a node knows of itself that alarms are about, beside what volumes need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Vitals {
@@ -65,10 +80,13 @@ pub struct Vitals {
     pub clock_ms: u64,
     /// The longest that commands of hosts have waited at its portal, of what ended within the last hour or lasts: milliseconds.
     pub longest_stall_ms: u64,
-    /// When its certificate expires, or that of its authority, whichever is sooner: milliseconds since 1970 (UTC); null
-    /// without TLS.
+    /// When the first of the certificates expires that it uses: its own, that of its authority, and the one that it shows to an etcd
+    /// that somebody else runs. Milliseconds since 1970 (UTC); null without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_expires_ms: Option<u64>,
+    /// Which one that is; null without any, and from versions that do not say: there it is its own, or its authority's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_of: Option<CertificateOf>,
 }
 
 /// What one node knows by itself, from which any node makes the documents about volumes.

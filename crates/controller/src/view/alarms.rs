@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use holdfast_api::documents::{Finding, FindingKind, Health, NodeStanding};
+use holdfast_api::documents::{CertificateOf, Finding, FindingKind, Health, NodeStanding};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
 use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ByteSize, NodeId, VolumeId};
@@ -394,8 +394,16 @@ fn vitals(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: &str
     add(all, AlarmKind::ClockSkew, on, Some(skew_ms), detail);
     if let Some(expires_ms) = vitals.certificate_expires_ms {
         let days = expires_ms.saturating_sub(wall_ms) / DAY_MS;
-        let detail =
-            format!("its certificate, or its authority's, is good for another {days} days");
+        let whose = match vitals.certificate_of {
+            Some(CertificateOf::Node) => "its certificate",
+            Some(CertificateOf::Authority) => "the certificate of its authority",
+            Some(CertificateOf::EtcdClient) => {
+                "the certificate that it shows to etcd (metadata.certificate)"
+            }
+            // Earlier versions do not say which.
+            None | Some(CertificateOf::Other) => "its certificate, or its authority's,",
+        };
+        let detail = format!("{whose} is good for another {days} days");
         add(all, AlarmKind::CertificateExpires, on, Some(days), detail);
     }
 }

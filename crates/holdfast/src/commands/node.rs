@@ -41,6 +41,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             connector,
             seal,
             credentials,
+            shown_to_etcd,
             upkeep,
         } = parts;
         if let Some(session) = founding {
@@ -57,6 +58,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             .connecting(connector)
             .sealing(seal)
             .showing(credentials)
+            .showing_to_etcd(move || shown_to_etcd.good_until())
             .keeping(stalls, move |report| metrics.text(report))
             .keeping_up(upkeep)
             .changing_devices(move |change| {

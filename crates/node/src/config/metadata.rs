@@ -2,7 +2,7 @@
 //! `metadata.plain`.
 //!
 //! It refuses what would be half of it: endpoints of both kinds, TLS without an authority to believe, files that nothing
-//! would use. The files are read when the node starts; what is in them is judged then.
+//! would use. The files are read when the node starts, and what is in them is judged then; and again before each connection.
 //!
 //! Invariants:
 //! - where the file says `https://`, nothing is said to etcd in the clear;
@@ -11,13 +11,18 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_metadata::etcd::{EtcdConfig, EtcdEndpoint, EtcdTls, EtcdTlsError};
 use holdfast_model::{host_and_port, is_this_machine};
+use holdfast_tls::Issued;
 
 use super::{Invalid, MetadataConfig, MetadataSource, NodeConfig};
 use crate::etcd::MemberTls;
 
+/// Between two times at which the certificate is read to tell when it expires.
+const READ_PAUSE: Duration = Duration::from_secs(30);
 /// Bytes of a file with certificates, or a key, at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -138,6 +143,13 @@ impl MetadataConfig {
         }
     }
 
+    /// The same, read anew for each connection: certificates are renewed. Files that are of no use then change nothing.
+    fn renewed_tls(&self) -> Result<Option<EtcdTls>, InvalidMetadataTls> {
+        let again = self.clone();
+        let renewed = move |tls: EtcdTls| tls.renewed_by(move || again.tls().ok().flatten());
+        Ok(self.tls()?.map(renewed))
+    }
+
     /// What TLS to etcd needs, from its files; none where there is to be none.
     fn tls(&self) -> Result<Option<EtcdTls>, InvalidMetadataTls> {
         let Some(ca) = self.ca.as_deref().filter(|_| self.has_tls()) else {
@@ -184,7 +196,7 @@ impl NodeConfig {
                         error: error.to_string(),
                     })?
                 }
-                None => self.metadata.tls()?,
+                None => self.metadata.renewed_tls()?,
             },
         }))
     }
@@ -235,6 +247,50 @@ fn is_elsewhere(address: &str) -> bool {
     };
     let host = host_and_port(endpoint.address()).map(|(host, _)| host.trim_matches(['[', ']']));
     !host.is_some_and(is_this_machine)
+}
+
+/// The certificate that a node shows to an etcd that somebody else runs.
+#[derive(Debug)]
+pub struct ShownToEtcd {
+    config: MetadataConfig,
+    /// When the files were last read, and until when what is used is good.
+    last: Mutex<Option<(Instant, Option<SystemTime>)>>,
+}
+
+impl ShownToEtcd {
+    /// What is configured there, of a node that does not run etcd itself.
+    pub(crate) fn new(config: &NodeConfig) -> Self {
+        let is_own = config.etcd.is_some();
+        Self {
+            config: if is_own {
+                MetadataConfig::default()
+            } else {
+                config.metadata.clone()
+            },
+            last: Mutex::default(),
+        }
+    }
+
+    /// Until when it is good; nothing where none is shown. The files are read twice a minute at most; while they are of no use, what
+    /// was read before is used on.
+    #[must_use]
+    pub fn good_until(&self) -> Option<SystemTime> {
+        self.good_at(Instant::now())
+    }
+
+    pub(super) fn good_at(&self, now: Instant) -> Option<SystemTime> {
+        let path = self.config.certificate.as_deref()?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, until)) = last.filter(|(read, _)| now.duration_since(*read) < READ_PAUSE) {
+            return until;
+        }
+        let is_usable = matches!(self.config.tls(), Ok(Some(_)));
+        let found = Issued::of_file(path).ok().filter(|_| is_usable);
+        let until = found.map(|it| it.not_after);
+        let until = until.or(last.and_then(|(_, until)| until));
+        *last = Some((now, until));
+        until
+    }
 }
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, InvalidMetadataTls> {

@@ -110,6 +110,7 @@ pub fn sample() -> String {
             clock_ms: 1,
             longest_stall_ms: 0,
             certificate_expires_ms: Some(2),
+            certificate_of: None,
         }),
         ..LocalReport::default()
     })

@@ -387,6 +387,7 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
             clock_ms: 1_795_963_000_250,
             longest_stall_ms: 0,
             certificate_expires_ms: Some(1_800_000_000_000),
+            certificate_of: None,
         }),
         provisioned_bytes: 1 << 30,
         brought_bytes: 4096,

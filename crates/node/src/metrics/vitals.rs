@@ -71,7 +71,7 @@ impl Vital {
         );
         registry.register_with_unit(
             "certificate_not_after_timestamp",
-            "When the node's certificate expires, or that of its authority, whichever is sooner, since 1970 (UTC); not told without TLS",
+            "When the first of the certificates expires that the node uses: its own, that of its authority, and the one that it shows to an etcd that somebody else runs, since 1970 (UTC); not told without any",
             Unit::Seconds,
             self.certificate.clone(),
         );

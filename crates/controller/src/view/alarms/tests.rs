@@ -226,6 +226,7 @@ fn what_a_node_says_of_itself_is_seen_in_its_units() {
         clock_ms: 0,
         longest_stall_ms: 1234,
         certificate_expires_ms: Some(5 * DAY + 14 * DAY + 1),
+        certificate_of: Some(CertificateOf::EtcdClient),
     };
     let told = LocalReport {
         vitals: Some(vitals),
@@ -247,6 +248,11 @@ fn what_a_node_says_of_itself_is_seen_in_its_units() {
         let seen = value(&seen, kind, "node n1");
         assert_eq!(seen, Some(Some(expected)), "{kind:?}");
     }
+    let expires = (AlarmKind::CertificateExpires, "node n1".to_owned());
+    assert_eq!(
+        seen.all.seen[&expires].detail,
+        "the certificate that it shows to etcd (metadata.certificate) is good for another 14 days"
+    );
     // One of an earlier version says nothing of it, and one without room has none that fills.
     assert_eq!(value(&seen, AlarmKind::StallBudget, "node n2"), None);
     assert_eq!(value(&seen, AlarmKind::PoolFilling, "node n2"), Some(None));
