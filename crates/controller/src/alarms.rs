@@ -12,6 +12,7 @@ mod receivers;
 mod telling;
 mod vigil;
 mod watch;
+mod witnesses;
 
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledge, AlarmChoice, AlarmKind, AlarmKindChange, AlarmKindList, AlarmList,

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, CertificateOf,
-    LocalMetadata, LocalReport, MailPut, MailSecurity, Receiver, ReceiverPut, Room, WebhookPut,
+    Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, CertificateOf, ListedMember,
+    LocalMetadata, LocalReport, MailPut, MailSecurity, MemberState, Receiver, ReceiverPut, Room,
+    WebhookPut,
 };
 use holdfast_api::{Api, Conditional, Precondition, ProblemKind};
 use holdfast_controller::Controller;
@@ -14,7 +15,7 @@ use holdfast_metadata::{Embedded, Requests, Store};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{RECEIVERS_KEY, ReceiverWay, ReceiversRecord, Record, Secret};
-use holdfast_tls::{AUTHORITY_DAYS, Authority, Credentials, Subject};
+use holdfast_tls::{AUTHORITY_DAYS, Acceptor, Authority, Connector, Credentials, Subject, WITNESS};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -614,4 +615,85 @@ async fn a_node_says_which_of_its_certificates_expires_first() {
     let shown = sooner.showing(Some(last)).showing_to_etcd(|| None);
     let of_authority = (Some(CertificateOf::Authority), Some(until));
     assert_eq!(first(&shown).await, of_authority);
+}
+
+/// What a witness shows to whoever comes over TLS, which is all that is known of it.
+async fn witness(credentials: &Credentials) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let acceptor = Acceptor::new(credentials);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(acceptor.accept(stream).await);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_witness_whose_certificate_expires_is_told_of_its_member_of_etcd() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let now = SystemTime::now();
+    let authority = Authority::found(&folder.path().join("tls"), CLUSTER, now).unwrap();
+    let issued = |node: NodeId, name: &str| {
+        let subject = Subject {
+            node,
+            name: name.to_owned(),
+            hosts: vec!["127.0.0.1".to_owned()],
+        };
+        let own = folder.path().join(name);
+        authority.issue(&subject, &own, now).unwrap();
+        Credentials::read(&own).unwrap()
+    };
+    let (own, other) = (issued(NodeId(1), "n1"), issued(WITNESS, "w"));
+    let member = |number: &str, name: &str, endpoint: String| ListedMember {
+        member: number.to_owned(),
+        name: name.to_owned(),
+        endpoints: vec![endpoint],
+        peers: Vec::new(),
+        votes: true,
+        state: MemberState::Answers,
+    };
+    let nodes = [node(1, 10, &store).await];
+    nodes[0].reporter.0.lock().unwrap().metadata_listed = vec![
+        member("a1", "n1", witness(&own).await),
+        member("a2", "w", witness(&other).await),
+        member("a3", "gone", "127.0.0.1:1".to_owned()),
+    ];
+    // They are good for a year.
+    let soon = AlarmKindChange {
+        set: Some(370),
+        clear: Some(371),
+        hold_seconds: Some(0),
+        ..AlarmKindChange::default()
+    };
+    let changed = controller.change_alarm_kind("certificate-expires", Some(soon));
+    changed.await.unwrap();
+    let steering = Controller::new(CLUSTER, store.session(), None)
+        .connecting(Some(Connector::of_machine(&own)))
+        .steer();
+    let found = raised(&controller, 1).await;
+    assert_eq!(
+        (&*found[0].kind, &*found[0].subject),
+        ("certificate-expires", "member w of etcd")
+    );
+    let detail = &found[0].detail;
+    assert!(
+        detail.starts_with("the certificate of this witness is good for another 36"),
+        "{detail}"
+    );
+    // While nobody says who the members are, nothing is over.
+    let listed = |of: Vec<ListedMember>| {
+        let mut report = nodes[0].reporter.0.lock().unwrap();
+        std::mem::replace(&mut report.metadata_listed, of)
+    };
+    let before = listed(Vec::new());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    raised(&controller, 1).await;
+    listed(before[..1].to_vec());
+    raised(&controller, 0).await;
+    steering.abort();
 }

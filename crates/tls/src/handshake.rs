@@ -13,6 +13,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -172,6 +173,21 @@ impl Connector {
         };
         let connected = self.0.connect(name, stream).await;
         connected.map_err(|error| judge(error, host))
+    }
+}
+
+impl Connector {
+    /// Shakes hands with a host, says nothing more, and tells what it shows. How long that may take is for the caller to say.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn look(&self, host: &str, stream: TcpStream) -> Result<Issued, ConnectError> {
+        let mut stream = self.connect(host, stream).await?;
+        let shown = stream.get_ref().1.peer_certificates();
+        let shown = shown.and_then(<[_]>::first).and_then(Issued::read);
+        // It has been told then that this is all; whether it hears that does not matter.
+        drop(stream.shutdown().await);
+        shown.ok_or(ConnectError::Unfit(rustls::Error::NoCertificatesPresented))
     }
 }
 

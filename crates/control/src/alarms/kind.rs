@@ -312,8 +312,8 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         direction: Direction::Falling,
         default: (30, 31, 3600),
         title: "A certificate expires soon",
-        meaning: "A certificate that a node uses expires: its own, that of the cluster's authority, or the one that it shows to an etcd that somebody else runs. Nodes renew their own long before; without a valid one nobody reaches them, or they do not reach etcd.",
-        action: "See the node's log for why its own was not renewed; of the authority: \"To replace the authority\" in docs/security.md; of the one for etcd (`metadata.certificate`): put a new one and its key into the files, which are read again without a restart (\"TLS to etcd\" in docs/security.md).",
+        meaning: "A certificate that a node uses expires: its own, that of the cluster's authority, or the one that it shows to an etcd that somebody else runs; or that of a witness, which is told of its member of etcd. Nodes and witnesses renew their own long before; without a valid one nobody reaches them, or they do not reach etcd.",
+        action: "See the log of the node, or witness, for why its own was not renewed; of the authority: \"To replace the authority\" in docs/security.md; of the one for etcd (`metadata.certificate`): put a new one and its key into the files, which are read again without a restart (\"TLS to etcd\" in docs/security.md).",
     },
     AlarmText {
         code: "clock-skew",

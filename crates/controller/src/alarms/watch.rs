@@ -9,6 +9,7 @@ use holdfast_stdx::Bytes;
 use tokio::time::Instant;
 
 use super::telling::Telling;
+use super::witnesses::Witnesses;
 use super::{AlarmsSeen, Held, Kept, words};
 use crate::Controller;
 use crate::alarms::documents::severity;
@@ -23,6 +24,7 @@ pub(crate) struct AlarmWatch {
     book: AlarmBook,
     progress: Progress,
     telling: Telling,
+    witnesses: Witnesses,
     /// What there was at the last look.
     last: Option<Kept>,
     /// What is held for maintenance.
@@ -38,6 +40,7 @@ impl Default for AlarmWatch {
             book: AlarmBook::default(),
             progress: Progress::default(),
             telling: Telling::default(),
+            witnesses: Witnesses::default(),
             last: None,
             held: BTreeSet::new(),
             complaint: String::new(),
@@ -64,7 +67,9 @@ impl AlarmWatch {
         let progress = &mut self.progress;
         let looked = alarm_observations(inventory, reports, progress, &maintenance, clocks);
         self.note_held(looked.held);
-        let seen = looked.all;
+        let mut seen = looked.all;
+        let witnesses = &mut self.witnesses;
+        witnesses.pass(controller, reports, (&mut seen, now.wall_ms));
         let mut book = self.book.clone();
         let then = book.observe(&kept.alarms, &kept.rules, now, &seen);
         let next = Kept {
