@@ -26,6 +26,7 @@ mod values;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -36,6 +37,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Json, Router};
+use tokio::time::timeout;
 use utoipa::OpenApi;
 
 use self::answers::{OfAll, OfNode, OfQuery, OfTaggedChange};
@@ -51,6 +53,8 @@ use crate::{Api, Conditional, Door, EntityTag, Precondition, Problem, ProblemKin
 
 /// Bytes in a request's body at most: documents that are sent are small.
 const BODY_BYTES_MAX: usize = 64 << 10;
+/// How long a request may take. Making the largest volume takes about 20 s, and 40 s if nodes are slow.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
 #[derive(OpenApi)]
 #[openapi(
@@ -212,6 +216,8 @@ pub fn router<A: Api>(api: Arc<A>, door: Door) -> Router {
         .layer(middleware::from_fn(honoured::honoured))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(door, guard::guard))
+        // Whoever hears that it took too long finds it in the log as well.
+        .layer(middleware::from_fn(within_time))
         .layer(middleware::from_fn(with_instance))
         .with_state(api);
     trace::layer(router)
@@ -296,6 +302,18 @@ async fn no_list(request: Request, next: Next) -> Response {
         .into_response();
     }
     next.run(Request::from_parts(head, bytes.into())).await
+}
+
+/// Ends what takes too long, and says so.
+async fn within_time(request: Request, next: Next) -> Response {
+    match timeout(REQUEST_TIME_MAX, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(ProblemKind::Unavailable, "the answer took too long")
+            .hint(
+                "what was asked for may have been done, or may still be: look before you repeat it",
+            )
+            .into_response(),
+    }
 }
 
 async fn nothing_here() -> Problem {

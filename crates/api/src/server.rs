@@ -12,9 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::middleware;
 use holdfast_model::Origin;
 use holdfast_tls::{AcceptError, Acceptor};
 use hyper::body::Incoming;
@@ -51,8 +49,6 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 const TURN_AWAY_TIME_MAX: Duration = Duration::from_secs(1);
 /// How much of what it sends is read meanwhile: what is left unread would take the answer with it.
 const TURN_AWAY_BYTES_MAX: u64 = 64 << 10;
-/// How long a request may take. Making the largest volume takes about 20 s, and 40 s if nodes are slow.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of requests that a connection buffers at most.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
 /// How often it is said at most that somebody has to go.
@@ -74,9 +70,7 @@ pub async fn serve_over(
     let strict = Strict {
         is_tls: acceptor.is_some(),
     };
-    let router = router
-        .layer(middleware::from_fn(within_time))
-        .layer(middleware::from_fn_with_state(strict, strictly));
+    let router = router.layer(middleware::from_fn_with_state(strict, strictly));
     let (places, mut crowd) = (Places::default(), Crowd::default());
     let mut connections = JoinSet::new();
     loop {
@@ -201,15 +195,4 @@ async fn converse(
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // Whatever ended it, there is nobody to tell.
     let _ = connection.await;
-}
-
-async fn within_time(request: Request, next: Next) -> Response {
-    match timeout(REQUEST_TIME_MAX, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => Problem::new(ProblemKind::Unavailable, "the answer took too long")
-            .hint(
-                "what was asked for may have been done, or may still be: look before you repeat it",
-            )
-            .into_response(),
-    }
 }

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::Extension;
+use axum::body::Body;
+use axum::extract::Request;
 use holdfast_api::documents::{
     AuditEntry, AuditList, AuditQuery, LocalAudit, LoginMethods, LoginProvider, PasswordChange,
     SessionCreate, Token, TokenCreate, TokenCreated, User, UserChange, UserCreate,
@@ -13,6 +15,8 @@ use holdfast_api::{
 };
 use holdfast_identity::{Caller, ExternalUser, Role, Scope, UserName, Who};
 use holdfast_model::ClusterId;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 
 use super::*;
 
@@ -92,6 +96,7 @@ impl Identities for Known {
         };
         let caller = match shown {
             Shown::Token("unknowable") => return refuse(ProblemKind::Unavailable),
+            Shown::Token("never known") => return Box::pin(std::future::pending()),
             Shown::Token(text) => token(text),
             Shown::Session("hfs_ada") => Some(ada()),
             Shown::Session(_) => None,
@@ -365,6 +370,29 @@ async fn nobody_gets_past_without_showing_who_he_is() {
     }
     // Whoever reaches a port could push everything else out of the log.
     assert!(known.noted.lock().unwrap().is_empty());
+}
+
+/// Whoever is told so finds it in the log, by the trace.
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_is_answered_within_its_trace() {
+    let door = Door::Guarded(Arc::new(Known::default()));
+    let router = router(Arc::new(Remembering::default()), door);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = Request::get("/api/v1/status")
+        .header("authorization", "Bearer never known")
+        .header("traceparent", format!("00-{trace}-00f067aa0ba902b7-00"))
+        .body(Body::empty())
+        .unwrap();
+    let answer = TowerToHyperService::new(router).call(request).await;
+    let (head, body) = answer.unwrap().into_parts();
+    assert_eq!(head.status.as_u16(), 503);
+    let said = head.headers["traceresponse"].to_str().unwrap();
+    assert!(said.contains(trace), "{said}");
+    let body = axum::body::to_bytes(body, 4096).await.unwrap();
+    let problem: Problem = serde_json::from_slice(&body).unwrap();
+    assert!(problem.detail.contains("took too long"), "{problem}");
+    assert_eq!(problem.trace_id.as_deref(), Some(trace));
+    assert_eq!(problem.instance.as_deref(), Some("/api/v1/status"));
 }
 
 #[tokio::test]
