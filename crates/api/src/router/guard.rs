@@ -112,9 +112,11 @@ pub(super) async fn guard(State(door): State<Door>, request: Request, next: Next
 fn vouch(vouched: &Vouched, admitted: &Result<Option<Caller>, (Option<Caller>, Problem)>) {
     match admitted {
         Ok(Some(_)) | Err((Some(_), _)) => vouched.note_caller(),
-        Err((None, _)) => vouched.note_nobody(),
-        // Nobody had to be known.
-        Ok(None) => {}
+        Err((None, problem)) if problem.kind == ProblemKind::Unauthenticated => {
+            vouched.note_nobody();
+        }
+        // Nobody had to be known, or nobody could be, as long as the metadata is away.
+        Ok(None) | Err((None, _)) => {}
     }
 }
 

@@ -235,15 +235,16 @@ impl Vouched {
         }
     }
 
-    /// Of a request it was not known whose it is.
+    /// What a request showed is nobody's.
     pub(crate) fn note_nobody(&self) {
         let mut taken = self.places.taken();
         let Some(origin) = taken.origin_of(self.number, Standing::Caller) else {
             return;
         };
-        taken.put(self.number, Standing::Unproven);
+        // Before it is one of them: whoever is about to be told that it is nobody goes after those that were.
         let (count, longest) = taken.unproven_of(origin);
-        let goes = longest.filter(|_| count > UNPROVEN_OF_ORIGIN_MAX);
+        taken.put(self.number, Standing::Unproven);
+        let goes = longest.filter(|_| count >= UNPROVEN_OF_ORIGIN_MAX);
         let goes = goes.and_then(|number| taken.connections.remove(&number));
         drop(taken);
         if let Some(goes) = goes {
@@ -375,6 +376,20 @@ mod tests {
             caller.vouched().note_nobody();
         }
         assert_eq!(staying(&callers) + staying(&others), UNPROVEN_OF_ORIGIN_MAX);
+    }
+
+    /// It is told so yet, by the task that would be ended.
+    #[test]
+    fn who_is_nobody_any_more_is_not_the_one_that_goes_for_it() {
+        let places = Places::default();
+        let caller = enter(&places, OTHER);
+        caller.vouched().note_caller();
+        let others = crowd(&places, OTHER, UNPROVEN_OF_ORIGIN_MAX);
+        caller.vouched().note_nobody();
+        assert!(stays(&caller) && !stays(&others[0]) && stays(&others[1]));
+        // Afterwards it gives way as others do.
+        let _more = enter(&places, OTHER);
+        assert!(!stays(&caller) && stays(&others[1]));
     }
 
     #[test]

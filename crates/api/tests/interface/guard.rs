@@ -889,6 +889,43 @@ async fn a_stream_of_events_of_somebody_who_is_known_goes_on_whoever_else_connec
     assert!(ended.is_ok(), "it is over");
 }
 
+/// Consoles ask on over their connections while the metadata is away.
+#[tokio::test]
+async fn who_cannot_be_known_for_now_does_not_give_way_to_strangers() {
+    let (url, _, known) = guarded(None).await;
+    let address = url.to_string().replace("http://", "");
+    let mut caller = TcpStream::connect(&address).await.unwrap();
+    let mut ask = async |status: &str| {
+        let request = format!(
+            "GET /api/v1/status HTTP/1.1\r\nHost: here\r\n{}\r\n",
+            bearer("viewer-everything")
+        );
+        caller.write_all(request.as_bytes()).await.unwrap();
+        let mut told = String::new();
+        // Every document ends so, and none has it before.
+        while !told.ends_with('}') {
+            let mut bytes = [0; 4096];
+            let count = caller.read(&mut bytes).await.unwrap();
+            assert!(count > 0, "{told}");
+            told.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        }
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");
+    };
+    ask("200").await;
+    *known.changed.lock().unwrap() = Some(Err(ProblemKind::Unavailable));
+    ask("503").await;
+    let mut strangers = Vec::new();
+    for _ in 0..server::CONNECTIONS_MAX + 10 {
+        strangers.push(TcpStream::connect(&address).await.unwrap());
+    }
+    // Connections are taken in the order in which they came.
+    let gone = strangers[0].read(&mut [0; 16]);
+    let gone = tokio::time::timeout(Duration::from_secs(5), gone).await;
+    assert!(matches!(gone, Ok(Ok(0) | Err(_))), "{gone:?}");
+    *known.changed.lock().unwrap() = None;
+    ask("200").await;
+}
+
 #[tokio::test]
 async fn a_stream_of_events_ends_with_what_was_shown_for_it() {
     for why in [ProblemKind::Unauthenticated, ProblemKind::Unavailable] {
