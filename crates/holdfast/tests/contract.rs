@@ -347,6 +347,38 @@ fn a_node_without_credentials_does_not_start_and_says_how_to_make_them() {
     assert!(talk.contains("not of") && talk.contains("hint: "), "{talk}");
 }
 
+/// Earlier versions were content with it, and warned.
+#[test]
+fn a_file_with_an_etcd_without_tls_is_refused_by_the_node_and_read_by_whatever_does_not_speak_to_it()
+ {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("small");
+    let text = node_config(folder.path(), &device).replace("off = true", "");
+    let text = text.replace(
+        "addresses = [\"127.0.0.1:9\"]",
+        "etcd = [\"192.0.2.7:2379\"]",
+    );
+    let config = folder.path().join("node.toml");
+    std::fs::write(&config, &text).unwrap();
+    let config = config.to_str().unwrap();
+    let talk = fails(&["node", "--config", config]);
+    assert!(
+        talk.contains("metadata.etcd: 192.0.2.7:2379 has no TLS"),
+        "{talk}"
+    );
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "nothing is changed");
+    let output = holdfast(&["security", "found", "--config", config]);
+    assert_eq!(output.status.code(), Some(0), "{}", self::talk(&output));
+    let shown = json(&["security", "show", "--config", config]);
+    assert_eq!(shown["node"]["node"], 1);
+    let talk = fails(&["inspect", config]);
+    assert!(
+        talk.contains("small") && !talk.contains("has no TLS"),
+        "{talk}"
+    );
+}
+
 /// A command that succeeds, and its document.
 fn json(arguments: &[&str]) -> serde_json::Value {
     let output = holdfast(&[&["--json"], arguments].concat());

@@ -399,16 +399,18 @@ fn nothing_is_said_in_the_clear_to_another_machine_unless_the_file_permits_it() 
         ),
     ] {
         let refused = with(metadata, "");
-        let error = refused.check().unwrap_err().to_string();
+        let error = refused.check_plain().unwrap_err().to_string();
         assert!(error.starts_with(key), "{error}");
         assert!(error.contains("metadata.plain = true"), "{error}");
         assert!(error.contains("docs/security.md"), "{error}");
         assert_eq!(refused.etcd_config().unwrap_err().to_string(), error);
+        // Who does not speak to it is not kept from reading the file.
+        assert_eq!(refused.check(), Ok(()), "{metadata}");
         let without = with(metadata, off);
-        assert_eq!(without.check(), Ok(()), "{metadata}");
+        assert_eq!(without.check_plain(), Ok(()), "{metadata}");
         assert!(!without.has_plain_metadata(), "security.off says it");
         let permitted = with(&format!("{metadata}plain = true\n"), "");
-        assert_eq!(permitted.check(), Ok(()), "{metadata}");
+        assert_eq!(permitted.check_plain(), Ok(()), "{metadata}");
         assert!(permitted.has_plain_metadata(), "{metadata}");
         let again: NodeConfig = toml::from_str(&permitted.to_toml()).unwrap();
         assert_eq!(again, permitted);
@@ -416,7 +418,7 @@ fn nothing_is_said_in_the_clear_to_another_machine_unless_the_file_permits_it() 
     let here = "etcd = [\"127.0.0.1:1\", \"http://[::1]:2\", \"localhost:3\", \"127.0.0.2:4\"]\n";
     for metadata in [here, "addresses = [\"127.0.0.1:1\", \"[::1]:1\"]\n"] {
         let local = with(metadata, "");
-        assert_eq!(local.check(), Ok(()), "{metadata}");
+        assert_eq!(local.check_plain(), Ok(()), "{metadata}");
         assert!(!local.has_plain_metadata(), "{metadata}");
     }
     let secure = "etcd = [\"https://h:2379\"]\nca = \"/ca.pem\"\n";
@@ -424,8 +426,9 @@ fn nothing_is_said_in_the_clear_to_another_machine_unless_the_file_permits_it() 
     for nothing in [secure, "[etcd.members]\nn1 = \"192.0.2.1\"\n"] {
         for security in ["", off] {
             let unused = with(&format!("plain = true\n{nothing}"), security);
-            let error = unused.check().unwrap_err().to_string();
+            let error = unused.check_plain().unwrap_err().to_string();
             assert!(error.starts_with("metadata.plain: is for what"), "{error}");
+            assert_eq!(unused.check(), Ok(()));
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::alarm::Alarm;
 use crate::attention::Attention;
 use crate::bad_blocks::BadBlocks;
-use crate::config::{DeviceConfig, LogConfig, NodeConfig};
+use crate::config::{DeviceConfig, Invalid, LogConfig, NodeConfig};
 use crate::departures::Departures;
 use crate::detached;
 use crate::devices::{self, DeviceDesk};
@@ -64,6 +64,7 @@ pub fn run<A: Api>(
     make_api: impl FnOnce(ApiParts) -> (A, Door) + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
+    config.check_plain().map_err(Invalid::from)?;
     let plan = member::of(config)?;
     let (directory, log) = move_in(&config.directory, config.log)?;
     tracing::info!(

@@ -244,7 +244,8 @@ fn warn_of_plain_metadata(config: &NodeConfig) {
 /// Begins a session with the metadata. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// [`Invalid`] if the configuration does not say where the metadata is, or a file that TLS with etcd needs is no use.
+/// [`Invalid`] if the configuration does not say where the metadata is, or a file that TLS with etcd needs is no use, or it is not
+/// permitted to speak to it in the clear.
 pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
     if let Some(etcd) = config.etcd_config()? {
         return Ok(Client::start_etcd(&etcd));

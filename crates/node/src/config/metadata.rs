@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - where the file says `https://`, nothing is said to etcd in the clear;
-//! - a node that has TLS has no session in the clear with another machine, unless its file says `plain = true`.
+//! - a node that has TLS has no session in the clear with another machine, unless its file says `plain = true`: it does not start,
+//!   while whoever only reads the file (to look at devices, to make credentials) is not kept from it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -181,9 +182,12 @@ impl NodeConfig {
     /// The etcd that keeps the metadata, if one does. The files that TLS with it needs are read.
     ///
     /// # Errors
-    /// [`Invalid`] if the configuration does not say where the metadata is, or one of these files is no use.
+    /// [`Invalid`] if the configuration does not say where the metadata is, or one of these files is no use, or it is not permitted to
+    /// speak to it in the clear.
     pub fn etcd_config(&self) -> Result<Option<EtcdConfig>, Invalid> {
-        let MetadataSource::Etcd(endpoints) = self.metadata_source()? else {
+        let source = self.metadata_source()?;
+        self.check_plain()?;
+        let MetadataSource::Etcd(endpoints) = source else {
             return Ok(None);
         };
         Ok(Some(EtcdConfig {
@@ -210,8 +214,12 @@ impl NodeConfig {
         }
     }
 
-    /// Whether nothing that leaves the machine is said in the clear, unless the file permits it.
-    pub(super) fn check_plain(&self) -> Result<(), InvalidMetadataTls> {
+    /// Whether nothing that leaves the machine is said in the clear, unless the file permits it. Whoever speaks to the metadata asks; a
+    /// command that does not takes a file of an earlier version as it is.
+    ///
+    /// # Errors
+    /// [`InvalidMetadataTls`] that says what would be, or that nothing would be.
+    pub(crate) fn check_plain(&self) -> Result<(), InvalidMetadataTls> {
         let metadata = &self.metadata;
         if metadata.plain && metadata.without_tls().next().is_none() {
             return Err(InvalidMetadataTls::NothingPlain);
