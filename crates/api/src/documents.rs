@@ -57,8 +57,9 @@ pub use identity::{
     User, UserChange, UserCreate, UserList,
 };
 pub use local::{
-    Astray, AwaitedCause, CacheUse, CertificateOf, JournalScrubs, LocalJoining, LocalReport,
-    LocalScrub, LocalSlice, LocalVolume, MendedBlocks, Mending, ProcessEnd, Rejected, Vitals,
+    Astray, AwaitedCause, CacheUse, CertificateOf, ForeignCertificate, JournalScrubs, LocalJoining,
+    LocalReport, LocalScrub, LocalSlice, LocalVolume, MendedBlocks, Mending, ProcessEnd, Rejected,
+    Vitals,
 };
 pub use log::{
     AreaLevel, LOG_CHANGE_SECONDS, LOG_CHANGE_SECONDS_MAX, LogArea, LogChange, LogLevel, LogLevels,

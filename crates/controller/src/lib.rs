@@ -46,6 +46,7 @@ mod waits;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
@@ -95,9 +96,9 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 /// How long a new or grown volume may take to be served before it is answered as it is.
 const SERVE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Tells until when what is shown to etcd is good.
+/// Tells from when and until when what is shown to etcd is good.
 #[derive(Clone)]
-struct ShownToEtcd(Arc<dyn Fn() -> Option<SystemTime> + Send + Sync>);
+struct ShownToEtcd(Arc<dyn Fn() -> Option<Range<SystemTime>> + Send + Sync>);
 
 impl fmt::Debug for ShownToEtcd {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,7 +125,7 @@ pub struct Controller {
     front: Option<Front>,
     /// The credentials of this process, which expire.
     credentials: Option<Credentials>,
-    /// Until when what it shows to etcd is good, if that is something else.
+    /// When what it shows to etcd is good, if that is something else.
     shown_to_etcd: Option<ShownToEtcd>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
@@ -199,15 +200,15 @@ impl Controller {
         }
     }
 
-    /// With what tells until when the certificate is good that it shows to an etcd that somebody else runs; nothing where it shows
-    /// none. It is asked for each report.
+    /// With what tells from when and until when the certificate is good that it shows to an etcd that somebody else runs; nothing
+    /// where it shows none. It is asked for each report.
     #[must_use]
     pub fn showing_to_etcd(
         self,
-        until: impl Fn() -> Option<SystemTime> + Send + Sync + 'static,
+        good: impl Fn() -> Option<Range<SystemTime>> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            shown_to_etcd: Some(ShownToEtcd(Arc::new(until))),
+            shown_to_etcd: Some(ShownToEtcd(Arc::new(good))),
             ..self
         }
     }

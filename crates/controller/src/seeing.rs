@@ -4,11 +4,14 @@
 //! process has its number.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use holdfast_api::documents::{CertificateOf, LocalMetadata, LocalReport, Vitals};
+use holdfast_api::documents::{
+    CertificateOf, ForeignCertificate, LocalMetadata, LocalReport, Vitals,
+};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
 use holdfast_model::NodeId;
@@ -153,25 +156,24 @@ impl Controller {
             kept.longest_ms(local, clock_ms.saturating_sub(HOUR_MS))
         });
         let (whose, until) = self.first_to_expire().unzip();
-        let until = until.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let to_etcd = self.shown_to_etcd.as_ref().and_then(|it| it.0());
         Vitals {
             clock_ms,
             longest_stall_ms: stall,
-            certificate_expires_ms: until.map(|it| it.as_millis() as u64),
+            certificate_expires_ms: until.and_then(since_1970_ms),
             certificate_of: whose,
+            etcd_certificate: to_etcd.and_then(foreign),
         }
     }
 
-    /// Which of the certificates that this process uses expires first, and when.
+    /// Which of the certificates that the cluster's authority answers for expires first, and when.
     fn first_to_expire(&self) -> Option<(CertificateOf, SystemTime)> {
         let own = self.credentials.as_ref();
         let authority = own.and_then(Credentials::authority_good_until);
         let own = own.map(|it| it.issued().not_after);
-        let to_etcd = self.shown_to_etcd.as_ref().and_then(|it| it.0());
         let all = [
             (CertificateOf::Node, own),
             (CertificateOf::Authority, authority),
-            (CertificateOf::EtcdClient, to_etcd),
         ];
         let used = all.into_iter().filter_map(|(of, until)| Some((of, until?)));
         used.min_by_key(|(_, until)| *until)
@@ -187,4 +189,19 @@ impl Controller {
             ..local
         })
     }
+}
+
+/// A certificate that is good from when until when.
+fn foreign(good: Range<SystemTime>) -> Option<ForeignCertificate> {
+    let lifetime = good.end.duration_since(good.start).ok()?;
+    Some(ForeignCertificate {
+        expires_ms: since_1970_ms(good.end)?,
+        lifetime_ms: lifetime.as_millis() as u64,
+    })
+}
+
+/// Nothing of a time before that.
+fn since_1970_ms(time: SystemTime) -> Option<u64> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(since.as_millis() as u64)
 }

@@ -599,22 +599,25 @@ async fn a_node_says_which_of_its_certificates_expires_first() {
     let until = credentials.issued().not_after;
     let of_node = (Some(CertificateOf::Node), Some(until));
     assert_eq!(first(&controller).await, of_node);
-    let later = controller
-        .clone()
-        .showing_to_etcd(move || Some(until + DAY));
-    assert_eq!(first(&later).await, of_node);
-    let sooner = controller.showing_to_etcd(move || Some(until - DAY));
-    let to_etcd = (Some(CertificateOf::EtcdClient), Some(until - DAY));
-    assert_eq!(first(&sooner).await, to_etcd);
+    // What it shows to etcd is told beside that, whichever expires first.
+    let controller = controller.showing_to_etcd(move || Some(until - 2 * DAY..until - DAY));
+    assert_eq!(first(&controller).await, of_node);
+    let vitals = controller.local().await.unwrap().vitals.unwrap();
+    let to_etcd = vitals.etcd_certificate.unwrap();
+    assert_eq!(to_etcd.lifetime_ms, DAY.as_millis() as u64);
+    let until_etcd = SystemTime::UNIX_EPOCH + Duration::from_millis(to_etcd.expires_ms);
+    assert_eq!(until_etcd, until - DAY);
     // Nodes' certificates are good for a year, at whatever time they are made, and the authority's is not for ever.
     let late = now + Duration::from_secs((AUTHORITY_DAYS - 30) * DAY.as_secs());
     let last = folder.path().join("last");
     authority.issue(&subject, &last, late).unwrap();
     let last = Credentials::read(&last).unwrap();
     let until = last.authority_good_until().unwrap();
-    let shown = sooner.showing(Some(last)).showing_to_etcd(|| None);
+    let shown = controller.showing(Some(last)).showing_to_etcd(|| None);
     let of_authority = (Some(CertificateOf::Authority), Some(until));
     assert_eq!(first(&shown).await, of_authority);
+    let vitals = shown.local().await.unwrap().vitals.unwrap();
+    assert_eq!(vitals.etcd_certificate, None);
 }
 
 /// What a witness shows to whoever comes over TLS, which is all that is known of it.

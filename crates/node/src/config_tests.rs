@@ -725,7 +725,7 @@ fn files_of_tls_to_etcd_are_read_and_judged_when_the_node_starts() {
 }
 
 #[test]
-fn until_when_what_is_shown_to_etcd_is_good_follows_the_files_while_they_are_of_use() {
+fn when_what_is_shown_to_etcd_is_good_follows_the_files_while_they_are_of_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let mut config = config();
@@ -733,12 +733,13 @@ fn until_when_what_is_shown_to_etcd_is_good_follows_the_files_while_they_are_of_
     config.metadata.etcd = vec!["https://127.0.0.1:1".to_owned()];
     config.metadata.ca = Some(path("own.pem"));
     let shown = ShownToEtcd::new(&config);
-    assert_eq!(shown.good_until(), None, "nothing is shown");
+    assert_eq!(shown.good(), None, "nothing is shown");
     config.metadata.certificate = Some(path("own.pem"));
     config.metadata.key = Some(path("key.pem"));
     let made = |year: i32| {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(["a".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(year - 1, 1, 1);
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let own = params.self_signed(&key).unwrap();
         (own.pem(), key.serialize_pem())
@@ -746,24 +747,25 @@ fn until_when_what_is_shown_to_etcd_is_good_follows_the_files_while_they_are_of_
     // Seconds from 1970 until the begin of that year.
     let begin = |year: u64| {
         let days = (year - 1970) * 365 + (year - 1969) / 4;
-        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(days * 24 * 60 * 60))
+        SystemTime::UNIX_EPOCH + Duration::from_secs(days * 24 * 60 * 60)
     };
+    let until = |year| Some(begin(year - 1)..begin(year));
     let ((own, key), (later, its_key)) = (made(2040), made(2041));
     fs::write(path("own.pem"), &own).unwrap();
     fs::write(path("key.pem"), &key).unwrap();
     let shown = ShownToEtcd::new(&config);
     let start = Instant::now();
     let at = |seconds| shown.good_at(start + Duration::from_secs(seconds));
-    assert_eq!(at(0), begin(2040));
+    assert_eq!(at(0), until(2040));
     // Between the one file and the other they are of no use, and what was read is used on.
     fs::write(path("own.pem"), &later).unwrap();
-    assert_eq!(at(60), begin(2040));
+    assert_eq!(at(60), until(2040));
     fs::write(path("key.pem"), &its_key).unwrap();
-    assert_eq!(at(61), begin(2040), "they are not read all the time");
-    assert_eq!(at(120), begin(2041));
+    assert_eq!(at(61), until(2040), "they are not read all the time");
+    assert_eq!(at(120), until(2041));
     // What etcd keeps here is shown what other machines are.
     config.etcd = Some(toml::from_str("[members]\nn1 = \"192.0.2.1\"\n").unwrap());
-    assert_eq!(ShownToEtcd::new(&config).good_until(), None);
+    assert_eq!(ShownToEtcd::new(&config).good(), None);
 }
 
 #[test]

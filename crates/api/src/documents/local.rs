@@ -58,7 +58,7 @@ pub enum AwaitedCause {
     Other,
 }
 
-/// Which of a node's certificates expires first.
+/// Which of a node's certificates expires first: of those that the cluster's authority answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateOf {
@@ -66,11 +66,18 @@ pub enum CertificateOf {
     Node,
     /// That of the cluster's authority, which has signed it.
     Authority,
-    /// The one that it shows to an etcd that somebody else runs (`metadata.certificate`).
-    EtcdClient,
     /// What this version does not know.
     #[serde(other)]
     Other,
+}
+
+/// A certificate that somebody else issues, for as long as he likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForeignCertificate {
+    /// When it expires: milliseconds since 1970 (UTC).
+    pub expires_ms: u64,
+    /// For how long it is good in all: milliseconds.
+    pub lifetime_ms: u64,
 }
 
 /// What a node knows of itself that alarms are about, beside what volumes need.
@@ -80,13 +87,17 @@ pub struct Vitals {
     pub clock_ms: u64,
     /// The longest that commands of hosts have waited at its portal, of what ended within the last hour or lasts: milliseconds.
     pub longest_stall_ms: u64,
-    /// When the first of the certificates expires that it uses: its own, that of its authority, and the one that it shows to an etcd
-    /// that somebody else runs. Milliseconds since 1970 (UTC); null without any.
+    /// When the first of the certificates expires that it shows to other nodes and to clients: its own, and that of its authority.
+    /// Milliseconds since 1970 (UTC); null without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_expires_ms: Option<u64>,
     /// Which one that is; null without any, and from versions that do not say: there it is its own, or its authority's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_of: Option<CertificateOf>,
+    /// The one that it shows to an etcd that somebody else runs (`metadata.certificate`); null without any, and from versions that do
+    /// not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_certificate: Option<ForeignCertificate>,
 }
 
 /// What one node knows by itself, from which any node makes the documents about volumes.

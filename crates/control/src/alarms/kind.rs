@@ -312,7 +312,7 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         direction: Direction::Falling,
         default: (30, 31, 3600),
         title: "A certificate expires soon",
-        meaning: "A certificate that a node uses expires: its own, that of the cluster's authority, or the one that it shows to an etcd that somebody else runs; or that of a witness, which is told of its member of etcd. Nodes and witnesses renew their own long before; without a valid one nobody reaches them, or they do not reach etcd.",
+        meaning: "A certificate that a node uses expires: its own, or that of the cluster's authority; or the one that it shows to an etcd that somebody else runs, which is told of by itself, and counts as if it were good for 120 days in all where it is for less; or that of a witness, which is told of its member of etcd. Nodes and witnesses renew their own long before; without a valid one nobody reaches them, or they do not reach etcd.",
         action: "See the log of the node, or witness, for why its own was not renewed; of the authority: \"To replace the authority\" in docs/security.md; of the one for etcd (`metadata.certificate`): put a new one and its key into the files, which are read again without a restart (\"TLS to etcd\" in docs/security.md).",
     },
     AlarmText {

@@ -10,7 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use holdfast_api::documents::{CertificateOf, Finding, FindingKind, Health, NodeStanding};
+use holdfast_api::documents::{
+    CertificateOf, Finding, FindingKind, ForeignCertificate, Health, NodeStanding,
+};
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
 use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ByteSize, NodeId, VolumeId};
@@ -23,7 +25,11 @@ use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::{Absence, Reports};
 
-const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const HOUR_MS: u64 = 60 * 60 * 1000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// A certificate that is good for less in all is told of when a part of that is left: by the limit of 30 days a quarter. Who renews them
+/// by himself does so when a third is left.
+const FOREIGN_DAYS: u64 = 120;
 
 /// How far syncs have come, from look to look.
 #[derive(Debug, Default)]
@@ -397,15 +403,35 @@ fn vitals(all: &mut Observations, reports: &Reports, node: &NodeRecord, on: &str
         let whose = match vitals.certificate_of {
             Some(CertificateOf::Node) => "its certificate",
             Some(CertificateOf::Authority) => "the certificate of its authority",
-            Some(CertificateOf::EtcdClient) => {
-                "the certificate that it shows to etcd (metadata.certificate)"
-            }
             // Earlier versions do not say which.
             None | Some(CertificateOf::Other) => "its certificate, or its authority's,",
         };
         let detail = format!("{whose} is good for another {days} days");
         add(all, AlarmKind::CertificateExpires, on, Some(days), detail);
     }
+    if let Some(foreign) = &vitals.etcd_certificate {
+        let (value, detail) = of_foreign(foreign, wall_ms);
+        let subject = format!("etcd certificate of {on}");
+        let kind = AlarmKind::CertificateExpires;
+        add(all, kind, &subject, Some(value), detail);
+    }
+}
+
+/// For how many days a certificate counts as good that somebody else issues, and what is told of it. One that is never good for longer than
+/// the limit would be told of for ever: one of less than [`FOREIGN_DAYS`] in all counts as if it were of as many.
+fn of_foreign(certificate: &ForeignCertificate, wall_ms: u64) -> (u64, String) {
+    let left_ms = certificate.expires_ms.saturating_sub(wall_ms);
+    let whole_ms = certificate.lifetime_ms.clamp(1, FOREIGN_DAYS * DAY_MS);
+    let counted = u128::from(left_ms) * u128::from(FOREIGN_DAYS) / u128::from(whole_ms);
+    let left = if left_ms < 2 * DAY_MS {
+        format!("{} hours", left_ms / HOUR_MS)
+    } else {
+        format!("{} days", left_ms / DAY_MS)
+    };
+    let detail = format!(
+        "the certificate that it shows to etcd (metadata.certificate) is good for another {left}"
+    );
+    (u64::try_from(counted).unwrap_or(u64::MAX), detail)
 }
 
 /// What volumes promise, of the room that there is; not known as long as not all nodes say what they have.

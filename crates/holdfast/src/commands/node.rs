@@ -58,7 +58,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
             .connecting(connector)
             .sealing(seal)
             .showing(credentials)
-            .showing_to_etcd(move || shown_to_etcd.good_until())
+            .showing_to_etcd(move || shown_to_etcd.good())
             .keeping(stalls, move |report| metrics.text(report))
             .keeping_up(upkeep)
             .changing_devices(move |change| {

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -261,8 +262,8 @@ fn is_elsewhere(address: &str) -> bool {
 #[derive(Debug)]
 pub struct ShownToEtcd {
     config: MetadataConfig,
-    /// When the files were last read, and until when what is used is good.
-    last: Mutex<Option<(Instant, Option<SystemTime>)>>,
+    /// When the files were last read, and when what is used is good.
+    last: Mutex<Option<(Instant, Option<Range<SystemTime>>)>>,
 }
 
 impl ShownToEtcd {
@@ -279,25 +280,28 @@ impl ShownToEtcd {
         }
     }
 
-    /// Until when it is good; nothing where none is shown. The files are read twice a minute at most; while they are of no use, what
+    /// From when and until when it is good; nothing where none is shown. The files are read twice a minute at most; while they are of no use, what
     /// was read before is used on.
     #[must_use]
-    pub fn good_until(&self) -> Option<SystemTime> {
+    pub fn good(&self) -> Option<Range<SystemTime>> {
         self.good_at(Instant::now())
     }
 
-    pub(super) fn good_at(&self, now: Instant) -> Option<SystemTime> {
+    pub(super) fn good_at(&self, now: Instant) -> Option<Range<SystemTime>> {
         let path = self.config.certificate.as_deref()?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, until)) = last.filter(|(read, _)| now.duration_since(*read) < READ_PAUSE) {
-            return until;
-        }
+        let before = match last.take() {
+            Some((read, good)) if now.duration_since(read) < READ_PAUSE => {
+                *last = Some((read, good.clone()));
+                return good;
+            }
+            before => before.and_then(|(_, good)| good),
+        };
         let is_usable = matches!(self.config.tls(), Ok(Some(_)));
         let found = Issued::of_file(path).ok().filter(|_| is_usable);
-        let until = found.map(|it| it.not_after);
-        let until = until.or(last.and_then(|(_, until)| until));
-        *last = Some((now, until));
-        until
+        let good = found.map(|it| it.not_before..it.not_after).or(before);
+        *last = Some((now, good.clone()));
+        good
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use holdfast_api::documents::{
-    Device, DeviceState, DeviceTier, ListedMember, LocalCondition, LocalReport, LocalSlice,
-    LocalStall, LocalVolume, MemberState, ReplicaCondition, StallCause, Vitals,
+    Device, DeviceState, DeviceTier, ForeignCertificate, ListedMember, LocalCondition, LocalReport,
+    LocalSlice, LocalStall, LocalVolume, MemberState, ReplicaCondition, StallCause, Vitals,
 };
 use holdfast_history::Meter;
 use holdfast_model::VolumeId;
@@ -111,6 +111,10 @@ pub fn sample() -> String {
             longest_stall_ms: 0,
             certificate_expires_ms: Some(2),
             certificate_of: None,
+            etcd_certificate: Some(ForeignCertificate {
+                expires_ms: 2,
+                lifetime_ms: 1,
+            }),
         }),
         ..LocalReport::default()
     })

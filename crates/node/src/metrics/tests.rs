@@ -1,9 +1,10 @@
 //! What is counted and reported, and what Prometheus is told of it.
 
 use holdfast_api::documents::{
-    CacheUse, Detached, Device, DeviceState, DeviceTier, JournalScrubs, ListedMember,
-    LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalStall, LocalVolume,
-    MemberState, MendedBlocks, Rejected, ReplicaCondition, Room, ScrubFindings, StallCause, Vitals,
+    CacheUse, Detached, Device, DeviceState, DeviceTier, ForeignCertificate, JournalScrubs,
+    ListedMember, LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalSlice, LocalStall,
+    LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room, ScrubFindings,
+    StallCause, Vitals,
 };
 
 use super::stalls::{INITIATORS_MAX, OTHERS};
@@ -367,6 +368,7 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
         let begins = [
             "holdfast_clock",
             "holdfast_certificate",
+            "holdfast_etcd_certificate",
             "holdfast_provisioned",
             "holdfast_sync_brought",
             "holdfast_device_latency",
@@ -388,6 +390,10 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
             longest_stall_ms: 0,
             certificate_expires_ms: Some(1_800_000_000_000),
             certificate_of: None,
+            etcd_certificate: Some(ForeignCertificate {
+                expires_ms: 1_800_000_000_500,
+                lifetime_ms: 86_400_000,
+            }),
         }),
         provisioned_bytes: 1 << 30,
         brought_bytes: 4096,
@@ -401,6 +407,8 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
         "holdfast_certificate_not_after_timestamp_seconds 1800000000.0",
         "holdfast_clock_timestamp_seconds 1795963000.25",
         "holdfast_device_latency_p99_seconds{device=\"0\"} 0.75",
+        "holdfast_etcd_certificate_lifetime_seconds 86400.0",
+        "holdfast_etcd_certificate_not_after_timestamp_seconds 1800000000.5",
         "holdfast_provisioned_bytes 1073741824",
         "holdfast_sync_brought_bytes_total 4096",
     ];
@@ -408,6 +416,7 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
     let without_tls = LocalReport {
         vitals: Some(Vitals {
             certificate_expires_ms: None,
+            etcd_certificate: None,
             ..known.vitals.unwrap()
         }),
         devices: vec![device(None)],
@@ -415,7 +424,7 @@ fn what_alarms_are_about_is_told_where_it_is_known() {
     };
     assert_eq!(
         told(&without_tls),
-        [expected[1], expected[3], expected[4]],
+        [expected[1], expected[5], expected[6]],
         "nor of a device that did nothing"
     );
 }

@@ -1,4 +1,4 @@
-//! What the built-in alarms of the same meaning go by, for Prometheus: the clock, the certificate, what volumes promise, and what
+//! What the built-in alarms of the same meaning go by, for Prometheus: the clock, the certificates, what volumes promise, and what
 //! replicas elsewhere are brought.
 //!
 //! It refuses to compare nodes: each tells of itself, and the rules in `docs/monitoring` see what all of them tell.
@@ -18,12 +18,12 @@ use prometheus_client::registry::{Registry, Unit};
 use super::labels::DeviceLabel;
 use super::{Level, Total, level};
 
-/// A time that may be unknown. It is told in seconds, and kept in milliseconds: 0 is one that is not known.
+/// A time, or how long something is, that may be unknown. It is told in seconds, and kept in milliseconds: 0 is one that is not known.
 #[derive(Clone, Debug, Default)]
 struct Moment(Arc<AtomicU64>);
 
 impl Moment {
-    /// Milliseconds since 1970 (UTC).
+    /// Milliseconds, of a time since 1970 (UTC).
     fn set(&self, milliseconds: Option<u64>) {
         self.0.store(milliseconds.unwrap_or(0), Ordering::Relaxed);
     }
@@ -56,6 +56,8 @@ impl TypedMetric for Moment {
 pub(super) struct Vital {
     clock: Moment,
     certificate: Moment,
+    etcd_certificate: Moment,
+    etcd_certificate_lifetime: Moment,
     provisioned: Level,
     brought: Total,
     latency: Family<DeviceLabel, Gauge<f64, AtomicU64>>,
@@ -71,9 +73,21 @@ impl Vital {
         );
         registry.register_with_unit(
             "certificate_not_after_timestamp",
-            "When the first of the certificates expires that the node uses: its own, that of its authority, and the one that it shows to an etcd that somebody else runs, since 1970 (UTC); not told without any",
+            "When the first of the node's certificate and that of its authority expires, since 1970 (UTC); not told without any",
             Unit::Seconds,
             self.certificate.clone(),
+        );
+        registry.register_with_unit(
+            "etcd_certificate_not_after_timestamp",
+            "When the certificate expires that the node shows to an etcd that somebody else runs, since 1970 (UTC); not told without any",
+            Unit::Seconds,
+            self.etcd_certificate.clone(),
+        );
+        registry.register_with_unit(
+            "etcd_certificate_lifetime",
+            "For how long that certificate is good in all; not told without any",
+            Unit::Seconds,
+            self.etcd_certificate_lifetime.clone(),
         );
         registry.register_with_unit(
             "provisioned",
@@ -100,6 +114,10 @@ impl Vital {
         self.clock.set(vitals.map(|it| it.clock_ms));
         self.certificate
             .set(vitals.and_then(|it| it.certificate_expires_ms));
+        let to_etcd = vitals.and_then(|it| it.etcd_certificate);
+        self.etcd_certificate.set(to_etcd.map(|it| it.expires_ms));
+        self.etcd_certificate_lifetime
+            .set(to_etcd.map(|it| it.lifetime_ms));
         self.provisioned.set(level(report.provisioned_bytes));
         let brought = self.brought.inner();
         brought.store(report.brought_bytes, Ordering::Relaxed);

@@ -226,7 +226,8 @@ fn what_a_node_says_of_itself_is_seen_in_its_units() {
         clock_ms: 0,
         longest_stall_ms: 1234,
         certificate_expires_ms: Some(5 * DAY + 14 * DAY + 1),
-        certificate_of: Some(CertificateOf::EtcdClient),
+        certificate_of: Some(CertificateOf::Authority),
+        etcd_certificate: None,
     };
     let told = LocalReport {
         vitals: Some(vitals),
@@ -251,7 +252,7 @@ fn what_a_node_says_of_itself_is_seen_in_its_units() {
     let expires = (AlarmKind::CertificateExpires, "node n1".to_owned());
     assert_eq!(
         seen.all.seen[&expires].detail,
-        "the certificate that it shows to etcd (metadata.certificate) is good for another 14 days"
+        "the certificate of its authority is good for another 14 days"
     );
     // One of an earlier version says nothing of it, and one without room has none that fills.
     assert_eq!(value(&seen, AlarmKind::StallBudget, "node n2"), None);
@@ -259,6 +260,52 @@ fn what_a_node_says_of_itself_is_seen_in_its_units() {
     // Not all nodes say what room they have.
     let promised = value(&seen, AlarmKind::Overcommitted, "cluster");
     assert_eq!(promised, Some(None));
+}
+
+/// Whoever runs an etcd issues certificates for a year, for a month, or for a day, and renews them when a third is left.
+#[test]
+fn a_certificate_for_etcd_is_told_of_beside_the_nodes_own_and_by_how_long_it_is_good_in_all() {
+    let set = AlarmKind::CertificateExpires.threshold().set();
+    let seen = |lifetime_ms: u64, left_ms: u64| {
+        let told = LocalReport {
+            vitals: Some(Vitals {
+                certificate_expires_ms: Some(5 * DAY + 14 * DAY),
+                certificate_of: Some(CertificateOf::Node),
+                etcd_certificate: Some(ForeignCertificate {
+                    expires_ms: 5 * DAY + left_ms,
+                    lifetime_ms,
+                }),
+                ..Vitals::default()
+            }),
+            ..local(1, Vec::new())
+        };
+        let reports = Reports::of([told, local(2, Vec::new())]);
+        let seen = looked(&with(inventory(Vec::new()), &[]), &reports);
+        let own = value(&seen, AlarmKind::CertificateExpires, "node n1");
+        assert_eq!(own, Some(Some(14)), "its own is not hidden");
+        let key = (
+            AlarmKind::CertificateExpires,
+            "etcd certificate of node n1".to_owned(),
+        );
+        let found = &seen.all.seen[&key];
+        (found.value.unwrap(), found.detail.clone())
+    };
+    assert_eq!(seen(365 * DAY, 30 * DAY).0, 30, "as the node's own");
+    for days in [1, 32, 90, 365] {
+        let lifetime_ms = days * DAY;
+        for left_ms in [lifetime_ms, lifetime_ms / 3] {
+            let (value, detail) = seen(lifetime_ms, left_ms);
+            assert!(value > set, "{days}: {value}, {detail}");
+        }
+        let (value, detail) = seen(lifetime_ms, lifetime_ms / 13);
+        assert!(value <= set, "{days}: {value}, {detail}");
+    }
+    let words = "the certificate that it shows to etcd (metadata.certificate) is good for another";
+    assert_eq!(seen(DAY, DAY / 4), (30, format!("{words} 6 hours")));
+    assert_eq!(seen(32 * DAY, 8 * DAY), (30, format!("{words} 8 days")));
+    // It has expired, or says that it never was good.
+    assert_eq!(seen(DAY, 0).0, 0);
+    assert_eq!(seen(0, 0).0, 0);
 }
 
 #[test]
