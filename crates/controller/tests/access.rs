@@ -182,6 +182,21 @@ async fn url_of(store: &Embedded) -> (String, String) {
     }
 }
 
+/// That, when it is as it is waited for.
+async fn url_when(store: &Embedded, is: impl Fn(&(String, String)) -> bool) -> (String, String) {
+    let waited = async {
+        loop {
+            let found = url_of(store).await;
+            if is(&found) {
+                return found;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, waited).await.unwrap()
+}
+
 /// While a cluster is upgraded there are nodes that open secrets, and no URLs.
 #[tokio::test]
 async fn urls_of_webhooks_are_sealed_once_every_node_opens_those() {
@@ -205,19 +220,19 @@ async fn urls_of_webhooks_are_sealed_once_every_node_opens_those() {
     };
     first.nodes().await.unwrap();
     first.put_receiver("chat", put.clone()).await.unwrap();
-    let steers = first.steer();
-    // Longer than whoever steers takes to begin.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     let (url, secret) = url_of(&store).await;
     assert!(url == URL && is_sealed(&secret), "{url} {secret}");
+    // One of an earlier version writes both plainly, and whoever steers seals the one that every node opens.
+    let earlier = with_seal(&store, &n1, &Seal::without_key());
+    earlier.put_receiver("chat", put.clone()).await.unwrap();
+    drop(earlier);
+    let (url, secret) = url_of(&store).await;
+    assert!(url == URL && !is_sealed(&secret), "{url} {secret}");
+    let steers = first.steer();
+    let (url, _) = url_when(&store, |(_, secret)| is_sealed(secret)).await;
+    assert_eq!(url, URL, "it was looked at, and left");
     n2.reporter.0.lock().unwrap().secrets_form = Some(holdfast_seal::FORM);
-    let sealed = async {
-        while !is_sealed(&url_of(&store).await.0) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
-    let patience = std::time::Duration::from_secs(60);
-    tokio::time::timeout(patience, sealed).await.unwrap();
+    url_when(&store, |(url, _)| is_sealed(url)).await;
     steers.abort();
     let shown = |controller: Controller| async move {
         let receivers = controller.receivers().await.unwrap().receivers;
