@@ -239,7 +239,12 @@ fn the_rules_say_what_they_must_and_nothing_else() -> Result<()> {
     let directory = rules();
     promtool(&["check", "rules", "holdfast.rules.yml"], &directory, "")?;
     promtool(
-        &["test", "rules", "holdfast.rules.test.yml"],
+        &[
+            "test",
+            "rules",
+            "holdfast.rules.test.yml",
+            "holdfast.rules.days.test.yml",
+        ],
         &directory,
         "",
     )?;

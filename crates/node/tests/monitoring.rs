@@ -6,6 +6,12 @@ use std::path::Path;
 
 use holdfast_node::metrics_reference::series;
 
+/// What the rules must and must not say.
+const CASES: [&str; 2] = [
+    "monitoring/holdfast.rules.test.yml",
+    "monitoring/holdfast.rules.days.test.yml",
+];
+
 fn read(path: &str) -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let path = docs.join(path);
@@ -25,7 +31,8 @@ fn what_rules_and_dashboard_ask_for_is_exposed() {
     let exposed = series();
     for path in [
         "monitoring/holdfast.rules.yml",
-        "monitoring/holdfast.rules.test.yml",
+        CASES[0],
+        CASES[1],
         "monitoring/holdfast-dashboard.json",
         "deployment.md",
     ] {
@@ -61,17 +68,44 @@ fn the_dashboard_is_json_with_something_in_each_panel() {
     }
 }
 
+/// What lines of YAML say under this key, in their order.
+fn values(text: &str, key: &str) -> Vec<String> {
+    let value = |line: &str| {
+        let line = line.trim().trim_start_matches("- ");
+        line.strip_prefix(key).map(|it| it.trim().to_owned())
+    };
+    text.lines().filter_map(value).collect()
+}
+
+/// `promtool` looks whether they hold: `crates/e2e/tests/prometheus.rs`.
+#[test]
+fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
+    let alerts = values(&read("monitoring/holdfast.rules.yml"), "alert:");
+    assert!(alerts.len() > 20);
+    let (mut fires, mut is_quiet) = (BTreeSet::new(), BTreeSet::new());
+    for path in CASES {
+        let cases = read(path);
+        let names = values(&cases, "alertname:");
+        let expected = values(&cases, "exp_alerts:");
+        assert_eq!(names.len(), expected.len(), "{path}");
+        for (name, expected) in names.into_iter().zip(expected) {
+            if expected == "[]" {
+                is_quiet.insert(name);
+            } else {
+                fires.insert(name);
+            }
+        }
+    }
+    let alerts: BTreeSet<String> = alerts.into_iter().collect();
+    assert_eq!(fires, alerts, "those that fire, and all");
+    assert_eq!(is_quiet, alerts, "those that do not, and all");
+}
+
 /// Whoever is woken up by an alert finds what it means, and what to do.
 #[test]
 fn every_alert_is_explained_where_it_says() {
     let (rules, words) = (read("monitoring/holdfast.rules.yml"), read("monitoring.md"));
-    let value = |line: &str, key: &str| {
-        let line = line.trim().trim_start_matches("- ");
-        line.strip_prefix(key).map(|it| it.trim().to_owned())
-    };
-    let alerts = rules.lines().filter_map(|line| value(line, "alert:"));
-    let places = rules.lines().filter_map(|line| value(line, "runbook:"));
-    let (alerts, places): (Vec<_>, Vec<_>) = (alerts.collect(), places.collect());
+    let (alerts, places) = (values(&rules, "alert:"), values(&rules, "runbook:"));
     assert_eq!(alerts.len(), places.len());
     assert!(alerts.len() > 20);
     let headings = words.lines().filter_map(|line| line.strip_prefix("### "));
