@@ -31,8 +31,8 @@ impl Answer {
     }
 }
 
-/// Gets what is at a URL, trusting that authority, with this field; follows nothing.
-pub(crate) fn get(authority: &str, url: &str, (name, value): (&str, &str)) -> Result<Answer> {
+/// Gets what is at a URL, trusting that authority, with these fields; follows nothing.
+pub(crate) fn get(authority: &str, url: &str, fields: &[(&str, &str)]) -> Result<Answer> {
     let rest = url.strip_prefix("https://").context("it is HTTPS")?;
     let (host, target) = rest.split_once('/').context("it has a path")?;
     let (server, _) = host.rsplit_once(':').context("it has a port")?;
@@ -50,9 +50,13 @@ pub(crate) fn get(authority: &str, url: &str, (name, value): (&str, &str)) -> Re
     let stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut stream = rustls::StreamOwned::new(session, stream);
+    let fields = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let fields: String = fields.collect();
     write!(
         stream,
-        "GET /{target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{name}: {value}\r\n\r\n"
+        "GET /{target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n"
     )?;
     let mut bytes = Vec::new();
     // Not everybody takes leave.

@@ -21,7 +21,7 @@ use issuer::{CLIENT, Issuer, SECRET};
 
 /// What somebody with these cookies is told.
 fn get(authority: &str, url: &str, cookies: &str) -> Result<Answer> {
-    https::get(authority, url, ("cookie", cookies))
+    https::get(authority, url, &[("cookie", cookies)])
 }
 
 /// The session's cookie: behind what it begins with there is the cluster's name, and of that of a login a word.

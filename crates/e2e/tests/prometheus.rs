@@ -3,6 +3,7 @@
 //!
 //! It is started by its path, on a port of its own: the machine's service has nothing to do with it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,6 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::host::Host;
 use holdfast_e2e::{DemoOptions, cli, scenario};
 use serde_json::Value;
 
@@ -19,6 +21,12 @@ use crate::https;
 
 /// How long it may take until every node has been scraped.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the dashboard asks for, and this demo tells nothing of: it has no etcd, and nothing has stalled.
+const ABSENT: [&str; 2] = [
+    "holdfast_metadata_member_up",
+    "holdfast_volume_stalled_seconds_total",
+];
 
 fn rules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/monitoring")
@@ -144,9 +152,69 @@ impl Prometheus {
         let expression: String = expression.bytes().map(escape).collect();
         let text = get(&self.address, &format!("/api/v1/query?query={expression}"))?;
         let answer: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
+        ensure!(answer["status"] == "success", "{expression}: {text}");
         let found = answer["data"]["result"].as_array().context(text)?;
         Ok(found.clone())
     }
+
+    /// The names of all that was scraped.
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let text = get(&self.address, "/api/v1/label/__name__/values")?;
+        let answer: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
+        let names = answer["data"].as_array().context(text)?;
+        let names = names.iter().filter_map(Value::as_str);
+        Ok(names.map(str::to_owned).collect())
+    }
+}
+
+/// What the dashboard asks for, with what Grafana puts in the places of its variables.
+fn dashboard() -> Result<Vec<String>> {
+    let text = fs::read_to_string(rules().join("holdfast-dashboard.json"))?;
+    let dashboard: Value = serde_json::from_str(&text)?;
+    let panels = dashboard["panels"].as_array().context("it has panels")?;
+    let targets = panels.iter().filter_map(|it| it["targets"].as_array());
+    let asked = targets.flatten().map(|target| {
+        let asked = target["expr"].as_str().context("an expression")?;
+        let asked = asked.replace("$job", "holdfast");
+        let asked = asked.replace("$__rate_interval", "1m");
+        ensure!(!asked.contains('$'), "{asked} has another variable");
+        Ok(asked)
+    });
+    asked.collect()
+}
+
+/// The metrics of ours that an expression names.
+fn named(expression: &str) -> impl Iterator<Item = &str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = expression.split(move |letter| !is_part(letter));
+    words.filter(|word| word.starts_with("holdfast_"))
+}
+
+/// Prometheus has an answer to all that the dashboard asks, and nodes tell what that is about. A host has been there.
+fn answers_the_dashboard(prometheus: &Prometheus) -> Result<()> {
+    let asked = dashboard()?;
+    ensure!(asked.len() > 30, "{asked:?}");
+    // What joins rates with names is only judged where there are both.
+    let busy = "rate(holdfast_command_duration_seconds_count[1m])";
+    let begun = Instant::now();
+    loop {
+        let known = prometheus.names()?;
+        let names = asked.iter().flat_map(|it| named(it));
+        let unknown = names.filter(|it| !ABSENT.contains(it) && !known.contains(*it));
+        let unknown: BTreeSet<&str> = unknown.collect();
+        if unknown.is_empty() && !prometheus.ask(busy)?.is_empty() {
+            break;
+        }
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "no node tells {unknown:?}, or what a host did"
+        );
+        sleep(Duration::from_millis(200));
+    }
+    for expression in &asked {
+        prometheus.ask(expression)?;
+    }
+    Ok(())
 }
 
 /// The token that `docs/monitoring.md` has made, by its command.
@@ -169,7 +237,7 @@ fn prometheus_takes_what_nodes_tell_by_its_token_and_has_nothing_to_object() {
         fs::write(&token_file, &token)?;
         let authority = fs::read_to_string(&ca)?;
         let bearer = format!("Bearer {token}");
-        let shown = ("authorization", bearer.as_str());
+        let shown = &[("authorization", bearer.as_str())];
         let mut targets = Vec::new();
         for node in &demo.file().nodes {
             let metrics = https::get(&authority, &format!("{}/metrics", node.api), shown)?;
@@ -182,6 +250,9 @@ fn prometheus_takes_what_nodes_tell_by_its_token_and_has_nothing_to_object() {
             targets.push(node.api.strip_prefix("https://").context("it has TLS")?);
         }
         let count = targets.len();
+        // So that there is something to tell of hosts.
+        let host = Host::open(demo, "demo")?;
+        host.run(host.disk().write(0, vec![7; 512].into(), 0))?;
         let configuration = configuration(&token_file, &ca, &targets)?;
         let prometheus = Prometheus::start(&directory, &configuration)?;
         let begun = Instant::now();
@@ -224,6 +295,7 @@ fn prometheus_takes_what_nodes_tell_by_its_token_and_has_nothing_to_object() {
             let found = prometheus.ask(expression)?;
             ensure!(found.len() == count, "{expression}: {found:?}");
         }
+        answers_the_dashboard(&prometheus)?;
         // As OpenMetrics, where a kind for versions is known.
         let told = get(
             &prometheus.address,

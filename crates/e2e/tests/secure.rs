@@ -1,12 +1,18 @@
 //! A secure demo: who is let in, by what, and what is put down of it.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
 use serde_json::Value;
+
+use crate::https;
 
 /// Runs `holdfast` with these variables and arguments, and with no others of its own.
 fn run(variables: &[(&str, &str)], arguments: &[&str]) -> Result<Output> {
@@ -228,7 +234,7 @@ fn a_secure_demo_stays_one_with_the_same_token_and_its_nodes_tell_each_other() {
                 break;
             }
             ensure!(begun.elapsed().as_secs() < 20, "{list}");
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         Ok(())
     });
@@ -244,16 +250,25 @@ fn private(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of all files in a directory.
-fn all_bytes(directory: &Path) -> Result<Vec<u8>> {
+/// All files in a directory, and in those in it.
+fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
-            all.extend(all_bytes(&path)?);
+            all.extend(files(&path)?);
         } else {
-            all.extend(fs::read(&path)?);
+            all.push(path);
         }
+    }
+    Ok(all)
+}
+
+/// The bytes of all of them.
+fn all_bytes(directory: &Path) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for path in files(directory)? {
+        all.extend(fs::read(&path)?);
     }
     Ok(all)
 }
@@ -310,6 +325,120 @@ fn the_metadata_has_no_secret_and_a_host_logs_in_with_it() {
             let log = fs::read(demo.path(&node.name).join("node.log"))?;
             ensure!(!has(&log, SECRET), "the log has the secret");
         }
-        Ok(())
+        a_question_is_found_in_the_logs_of_both_nodes(demo, &admin)?;
+        a_bundle_has_no_secret(demo, &admin, &[SECRET])
     });
+}
+
+/// A question to a node that another one has to answer is found by its trace.
+fn a_question_is_found_in_the_logs_of_both_nodes(
+    demo: &Demo,
+    admin: &[(&str, &str)],
+) -> Result<()> {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let [asked, answers, _] = &demo.file().nodes[..] else {
+        anyhow::bail!("three nodes: {:?}", demo.file());
+    };
+    for node in [asked, answers] {
+        let order = ["node", "log", &node.name, "--level", "debug"];
+        let levels = done(admin, &[&["--api", &asked.api], &order[..]].concat())?;
+        ensure!(levels["level"] == "debug", "{levels}");
+    }
+    let (ca, token) = keys(demo)?;
+    let authority = fs::read_to_string(ca)?;
+    let url = format!("{}/api/v1/nodes/{}/log", asked.api, answers.name);
+    let bearer = format!("Bearer {token}");
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let fields = [
+        ("authorization", bearer.as_str()),
+        ("traceparent", parent.as_str()),
+    ];
+    let answer = https::get(&authority, &url, &fields)?;
+    ensure!(answer.status == 200, "{}", answer.head);
+    ensure!(answer.json()?["level"] == "debug", "{}", answer.body);
+    for node in [asked, answers] {
+        let log = demo.path(&node.name).join("node.log");
+        let what = format!("the trace is in the log of {}", node.name);
+        wait_until(&what, Duration::from_secs(10), || {
+            Ok(fs::read_to_string(&log)?.contains(TRACE))
+        })?;
+    }
+    Ok(())
+}
+
+/// Letters of a token that say only which it is.
+const TOKEN_SHOWN: usize = 20;
+
+/// What proves in a demo who somebody is, and what its private keys are made of.
+fn secrets_of(demo: &Demo) -> Result<Vec<String>> {
+    let mut secrets = Vec::new();
+    for name in ["admin-password", "metadata-token"] {
+        let secret = fs::read_to_string(demo.path(name))?;
+        secrets.push(secret.trim().to_owned());
+    }
+    let (_, token) = keys(demo)?;
+    secrets.push(token[TOKEN_SHOWN..].to_owned());
+    let mut found = BTreeSet::new();
+    for path in files(&demo.directory())? {
+        if path.extension().is_none_or(|it| it != "key") {
+            continue;
+        }
+        let key = fs::read_to_string(&path)?;
+        let lines = key.lines().filter(|line| !line.starts_with("-----"));
+        // The last one may be a few letters, which may stand anywhere.
+        let lines = lines.filter(|line| line.len() >= 16);
+        secrets.extend(lines.map(str::to_owned));
+        found.extend(path.file_name().map(|it| it.display().to_string()));
+    }
+    for name in ["authority.key", "node.key", "secrets.key"] {
+        ensure!(found.contains(name), "no {name} among {found:?}");
+    }
+    Ok(secrets)
+}
+
+/// What is given to whoever helps has none of these secrets, and none that a demo has by itself.
+fn a_bundle_has_no_secret(demo: &Demo, admin: &[(&str, &str)], more: &[&str]) -> Result<()> {
+    const SIGNED: &str = "nobodysignsthis";
+    const PLACE: &str = "nobodypoststhere";
+    let api = demo.file().nodes[0].api.clone();
+    let of = |arguments: &[&str]| done(admin, &[&["--api", &*api], arguments].concat());
+    let secret = demo.scratch("signed");
+    fs::write(&secret, SIGNED)?;
+    let secret = secret.display().to_string();
+    // Nobody listens there when this is over.
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let url = format!("http://{closed}/{PLACE}");
+    let hook = ["receiver", "webhook", "ops", "--url", &url];
+    of(&[&hook[..], &["--secret-file", &secret]].concat())?;
+    fails(admin, &["--api", &api, "receiver", "test", "ops"])?;
+    let made = of(&["token", "create", "helper", "--for", "1h"])?;
+    let made = made["secret"].as_str().context("it is told")?;
+    let mut secrets = secrets_of(demo)?;
+    secrets.push(made[TOKEN_SHOWN..].to_owned());
+    secrets.extend([SIGNED, PLACE].map(str::to_owned));
+    secrets.extend(more.iter().map(|it| (*it).to_owned()));
+
+    let (file, folder) = (demo.scratch("bundle.tar.gz"), demo.scratch("bundle"));
+    of(&["support-bundle", "--out", &file.display().to_string()])?;
+    fs::create_dir(&folder)?;
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xzf").arg(&file).arg("-C").arg(&folder);
+    ensure!(unpack.status()?.success(), "{unpack:?}");
+    let nodes = folder.join("holdfast-support/nodes");
+    for name in demo.node_names() {
+        let log = nodes.join(&name).join("node.log");
+        ensure!(log.exists(), "{name} has no log in the bundle");
+    }
+    let audit = fs::read_to_string(nodes.join("n1/audit.log"))?;
+    ensure!(audit.contains("/api/v1/receivers/ops"), "{audit}");
+    let told = all_bytes(&folder)?;
+    let told = String::from_utf8_lossy(&told);
+    for secret in secrets {
+        ensure!(!secret.is_empty(), "one secret is none");
+        if let Some(place) = told.find(&secret) {
+            let lines = told[..place].lines().count();
+            anyhow::bail!("{secret} is in the bundle, after {lines} lines of all files");
+        }
+    }
+    Ok(())
 }
