@@ -356,7 +356,7 @@ impl NodeConfig {
         toml::to_string(self).expect("a configuration is valid TOML")
     }
 
-    /// Whether every value makes sense. Whether what the file says to do may be done is asked by whoever does it: [`Self::check_plain`].
+    /// Whether every value makes sense. Whether what the file says to do may be done is asked by whoever does it: `check_plain`.
     ///
     /// # Errors
     /// [`Invalid`] for the first that does not.

@@ -923,7 +923,8 @@ async fn who_cannot_be_known_for_now_does_not_give_way_to_strangers() {
         strangers.push(TcpStream::connect(&address).await.unwrap());
     }
     // Connections are taken in the order in which they came.
-    let gone = strangers[0].read(&mut [0; 16]);
+    let mut told = [0; 16];
+    let gone = strangers[0].read(&mut told);
     let gone = tokio::time::timeout(Duration::from_secs(5), gone).await;
     assert!(matches!(gone, Ok(Ok(0) | Err(_))), "{gone:?}");
     *known.changed.lock().unwrap() = None;
