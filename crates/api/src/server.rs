@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware;
-use holdfast_model::Origin;
 use holdfast_tls::{AcceptError, Acceptor};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,14 +22,15 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 
+mod crowd;
 mod places;
 
 pub(crate) use self::places::Vouched;
 pub use self::places::{CONNECTIONS_MAX, NODES_MAX};
-use self::places::{Place, Places, UNPROVEN_OF_ORIGIN_MAX};
+use self::places::{Place, Places};
 use crate::strict::{Strict, strictly};
 use crate::{Peer, Problem, ProblemKind};
 
@@ -51,8 +51,6 @@ const TURN_AWAY_TIME_MAX: Duration = Duration::from_secs(1);
 const TURN_AWAY_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of requests that a connection buffers at most.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
-/// How often it is said at most that somebody has to go.
-const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 /// How long the server waits where the process has run out of something, such as open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -71,17 +69,14 @@ pub async fn serve_over(
         is_tls: acceptor.is_some(),
     };
     let router = router.layer(middleware::from_fn_with_state(strict, strictly));
-    let (places, mut crowd) = (Places::default(), Crowd::default());
+    let places = Places::default();
     let mut connections = JoinSet::new();
     loop {
         let has_room = connections.len() < OPEN_MAX;
         tokio::select! {
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, address)) => {
-                    let (place, ended) = places.enter(address.ip());
-                    if let Some(ended) = ended {
-                        crowd.complain(ended);
-                    }
+                    let place = places.enter(address.ip());
                     let number = place.number();
                     let admitted = admit(stream, (address, place), router.clone(), acceptor.clone());
                     places.serve(number, connections.spawn(admitted));
@@ -93,32 +88,6 @@ pub async fn serve_over(
             },
             Some(_) = connections.join_next() => {}
         }
-    }
-}
-
-/// What is said of those that have to go.
-#[derive(Default)]
-struct Crowd {
-    said: Option<Instant>,
-    /// How many have gone since, without a word.
-    left_out: u64,
-}
-
-impl Crowd {
-    fn complain(&mut self, origin: Origin) {
-        if self
-            .said
-            .is_some_and(|said| said.elapsed() < COMPLAINT_PAUSE)
-        {
-            self.left_out += 1;
-            return;
-        }
-        self.said = Some(Instant::now());
-        tracing::warn!(
-            left_out = std::mem::take(&mut self.left_out),
-            "more API connections of {origin} than {UNPROVEN_OF_ORIGIN_MAX}, or than fit, are there without having shown who they are: the oldest was \
-             closed. Keep what does not belong there from `api.listen`"
-        );
     }
 }
 
@@ -135,7 +104,7 @@ async fn admit(
     match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok((stream, node))) => {
             if let Some(node) = node {
-                place.note_node(node);
+                place.note_node(node).await;
             }
             let node = node.map(|node| node.0);
             converse(stream, (Peer { address, node }, place), router).await;

@@ -11,14 +11,20 @@
 //! - of one origin no more than [`UNPROVEN_OF_ORIGIN_MAX`] have not shown who they are;
 //! - those that have are no more than [`CALLERS_MAX`], and of one origin no more than [`CALLERS_OF_ORIGIN_MAX`]: there is always one
 //!   that gives way to who comes;
-//! - a node gives way to nodes only, and a caller to nobody.
+//! - a node gives way to nodes only, and only where no other node leaves within [`NODE_WAIT_MAX`]; a caller gives way to nobody;
+//! - whoever has to go is counted, and told of: `server/crowd.rs`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use holdfast_model::{NodeId, Origin, longest_of_most};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::crowd::Crowd;
 
 /// Connections at a time of all that are no nodes, as far as it is known: people, scripts, whatever looks at metrics, and nodes until
 /// they have shown their certificates; without TLS nodes, too.
@@ -34,10 +40,31 @@ const CALLERS_MAX: usize = CONNECTIONS_MAX / 4 * 3;
 const CALLERS_OF_ORIGIN_MAX: usize = CONNECTIONS_MAX / 2;
 /// Nodes of which it is remembered where they come from: those of a cluster.
 const NODES_REMEMBERED_MAX: usize = 64;
+/// How long a node waits for a place that another one leaves: what nodes ask is answered soon, and a node waits a second for what another
+/// says of itself.
+const NODE_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Those that have a place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places(Arc<Mutex<Taken>>);
+pub(super) struct Places(Arc<All>);
+
+#[derive(Debug)]
+struct All {
+    taken: Mutex<Taken>,
+    /// The places of nodes that are free, for which nodes wait in the order in which they came.
+    of_nodes: Arc<Semaphore>,
+    crowd: Crowd,
+}
+
+impl Default for All {
+    fn default() -> Self {
+        Self {
+            taken: Mutex::default(),
+            of_nodes: Arc::new(Semaphore::new(NODES_MAX)),
+            crowd: Crowd::default(),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -53,6 +80,8 @@ struct Connection {
     origin: Origin,
     standing: Standing,
     task: Option<AbortHandle>,
+    /// The place of a node.
+    of_node: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +109,8 @@ pub(crate) struct Vouched {
 }
 
 impl Places {
-    /// Somebody comes, and gets a place. Whoever has to go for it is ended, and its origin told.
-    pub(super) fn enter(&self, from: IpAddr) -> (Place, Option<Origin>) {
+    /// Somebody comes, and gets a place. Whoever has to go for it is ended.
+    pub(super) fn enter(&self, from: IpAddr) -> Place {
         let origin = Origin::from(from);
         let mut taken = self.taken();
         let goes = taken.who_goes(origin);
@@ -92,6 +121,7 @@ impl Places {
             origin,
             standing: Standing::Unproven,
             task: None,
+            of_node: None,
         };
         taken.connections.insert(number, connection);
         assert!(
@@ -99,8 +129,9 @@ impl Places {
             "one has gone"
         );
         drop(taken);
+        self.end(goes);
         let places = self.clone();
-        (Place { number, places }, goes.map(Connection::end))
+        Place { number, places }
     }
 
     /// The task that serves who has this place, which may have run already.
@@ -114,18 +145,23 @@ impl Places {
         task.abort();
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Connection {
-    /// Ends what has no place any more, and tells its origin. Nobody may hold the places meanwhile: its task gives its own back.
-    fn end(self) -> Origin {
-        if let Some(task) = self.task {
+    /// Ends who has no place any more, if anybody, and counts it. Nobody may hold the places meanwhile: its task gives its own back.
+    fn end(&self, goes: Option<Connection>) {
+        let Some(goes) = goes else {
+            return;
+        };
+        if let Some(task) = goes.task {
             task.abort();
         }
-        self.origin
+        match goes.standing {
+            Standing::Node => self.0.crowd.note_node(goes.origin),
+            Standing::Unproven | Standing::Caller => self.0.crowd.note_unproven(goes.origin),
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        let taken = self.0.taken.lock();
+        taken.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,6 +211,23 @@ impl Taken {
         longest_of_most(strangers).or_else(|| longest_of_most(unproven()))
     }
 
+    /// The node that has to go for another one, if there is any, and its place.
+    fn node_that_goes(&mut self) -> (Option<OwnedSemaphorePermit>, Option<Connection>) {
+        let longest = longest_of_most(self.of(Standing::Node));
+        let mut goes = longest.and_then(|number| self.connections.remove(&number));
+        let of_node = goes.as_mut().and_then(|goes| goes.of_node.take());
+        (of_node, goes)
+    }
+
+    /// That nodes come from there.
+    fn remember(&mut self, node: NodeId, origin: Origin) {
+        self.nodes.insert(node, origin);
+        if self.nodes.len() > NODES_REMEMBERED_MAX {
+            // Numbers are not used again: the lowest are those of nodes that may be gone.
+            self.nodes.pop_first();
+        }
+    }
+
     fn has_room_for_caller(&self, origin: Origin) -> bool {
         let mut callers = 0;
         let mut of_origin = 0;
@@ -199,26 +252,35 @@ impl Place {
         }
     }
 
-    /// It has shown the certificate of a node: it takes the place of one, and where there is none the one goes that has waited longest, of
-    /// the origin that has most of them.
-    pub(super) fn note_node(&self, node: NodeId) {
+    /// It has shown the certificate of a node: it takes the place of one. Where there is none, and none is left within
+    /// [`NODE_WAIT_MAX`], the one goes that has waited longest, of the origin that has most of them.
+    pub(super) async fn note_node(&self, node: NodeId) {
+        self.note_origin(node);
+        let free = Arc::clone(&self.places.0.of_nodes).acquire_owned();
+        let free = timeout(NODE_WAIT_MAX, free).await;
         let mut taken = self.places.taken();
-        let is_full = taken.of(Standing::Node).count() >= NODES_MAX;
-        let longest = is_full.then(|| longest_of_most(taken.of(Standing::Node)));
-        let Some(origin) = taken.origin_of(self.number, Standing::Unproven) else {
+        // Meanwhile it may have been the one that goes.
+        if taken.origin_of(self.number, Standing::Unproven).is_none() {
             return;
+        }
+        let (of_node, goes) = match free {
+            Ok(free) => (free.ok(), None),
+            Err(_) => taken.node_that_goes(),
         };
-        taken.put(self.number, Standing::Node);
-        let goes = longest.flatten();
-        let goes = goes.and_then(|number| taken.connections.remove(&number));
-        taken.nodes.insert(node, origin);
-        if taken.nodes.len() > NODES_REMEMBERED_MAX {
-            // Numbers are not used again: the lowest are those of nodes that may be gone.
-            taken.nodes.pop_first();
+        if let Some(connection) = taken.connections.get_mut(&self.number)
+            && of_node.is_some()
+        {
+            connection.standing = Standing::Node;
+            connection.of_node = of_node;
         }
         drop(taken);
-        if let Some(goes) = goes {
-            goes.end();
+        self.places.end(goes);
+    }
+
+    fn note_origin(&self, node: NodeId) {
+        let mut taken = self.places.taken();
+        if let Some(origin) = taken.origin_of(self.number, Standing::Unproven) {
+            taken.remember(node, origin);
         }
     }
 }
@@ -247,9 +309,7 @@ impl Vouched {
         let goes = longest.filter(|_| count >= UNPROVEN_OF_ORIGIN_MAX);
         let goes = goes.and_then(|number| taken.connections.remove(&number));
         drop(taken);
-        if let Some(goes) = goes {
-            goes.end();
-        }
+        self.places.end(goes);
     }
 }
 
@@ -267,7 +327,7 @@ mod tests {
     const OTHER: &str = "192.0.2.2";
 
     fn enter(places: &Places, from: &str) -> Place {
-        places.enter(from.parse().unwrap()).0
+        places.enter(from.parse().unwrap())
     }
 
     /// So many come, and stay.
@@ -278,7 +338,7 @@ mod tests {
     /// So many come from addresses of their own.
     fn crowd_of_many(places: &Places, count: usize) -> Vec<Place> {
         let from = |number| IpAddr::V4((0x0a00_0000 + number as u32).into());
-        let place = |number| places.enter(from(number)).0;
+        let place = |number| places.enter(from(number));
         (0..count).map(place).collect()
     }
 
@@ -298,9 +358,9 @@ mod tests {
         let strangers = crowd(&places, STRANGER, UNPROVEN_OF_ORIGIN_MAX);
         assert_eq!(staying(&strangers), UNPROVEN_OF_ORIGIN_MAX);
         // As the same address in the form of IPv6, too.
-        let (one, ended) = places.enter("::ffff:192.0.2.1".parse().unwrap());
-        let address: IpAddr = STRANGER.parse().unwrap();
-        assert_eq!(ended, Some(address.into()), "it is told of");
+        assert_eq!(places.0.crowd.unproven.counted(), 0);
+        let one = enter(&places, "::ffff:192.0.2.1");
+        assert_eq!(places.0.crowd.unproven.counted(), 1, "it is told of");
         assert!(!stays(&strangers[0]) && stays(&strangers[1]) && stays(&one));
         assert!(stays(&other));
         drop((strangers, one));
@@ -387,17 +447,18 @@ mod tests {
         let others = crowd(&places, OTHER, UNPROVEN_OF_ORIGIN_MAX);
         caller.vouched().note_nobody();
         assert!(stays(&caller) && !stays(&others[0]) && stays(&others[1]));
+        assert_eq!(places.0.crowd.unproven.counted(), 1, "it is told of");
         // Afterwards it gives way as others do.
         let _more = enter(&places, OTHER);
         assert!(!stays(&caller) && stays(&others[1]));
     }
 
-    #[test]
-    fn nodes_have_places_of_their_own_and_give_way_to_nodes_only() {
+    #[tokio::test(start_paused = true)]
+    async fn nodes_have_places_of_their_own_and_give_way_to_nodes_only() {
         let places = Places::default();
         let nodes = crowd(&places, OTHER, 60);
         for (number, node) in (1..).zip(&nodes) {
-            node.note_node(NodeId(number));
+            node.note_node(NodeId(number)).await;
         }
         let strangers = crowd_of_many(&places, 3 * CONNECTIONS_MAX);
         assert_eq!(
@@ -410,18 +471,49 @@ mod tests {
         let mut more = Vec::new();
         for _ in 0..NODES_MAX {
             more.push(enter(&places, OTHER));
-            more[more.len() - 1].note_node(NodeId(1));
+            more[more.len() - 1].note_node(NodeId(1)).await;
         }
         assert_eq!(places.taken().of(Standing::Node).count(), NODES_MAX);
         assert_eq!((staying(&nodes), staying(&more)), (0, NODES_MAX));
         assert!(places.taken().connections.len() <= CONNECTIONS_MAX + NODES_MAX);
+        assert_eq!(places.0.crowd.nodes.counted(), 60, "they are told of");
+    }
+
+    /// What nodes ask is answered soon, and one that is answered goes for nobody.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_waits_a_moment_for_a_place_before_another_one_goes_for_it() {
+        let places = Places::default();
+        let mut nodes = crowd(&places, OTHER, UNPROVEN_OF_ORIGIN_MAX);
+        nodes.extend(crowd(&places, STRANGER, NODES_MAX - nodes.len()));
+        for node in &nodes {
+            node.note_node(NodeId(1)).await;
+        }
+        let (answered, late) = (nodes.pop().unwrap(), enter(&places, OTHER));
+        let leaves = async {
+            tokio::time::sleep(NODE_WAIT_MAX / 2).await;
+            drop(answered);
+        };
+        tokio::join!(late.note_node(NodeId(2)), leaves);
+        assert_eq!(staying(&nodes), NODES_MAX - 1);
+        assert_eq!(places.taken().of(Standing::Node).count(), NODES_MAX);
+        assert_eq!(places.0.crowd.nodes.counted(), 0);
+        // Where none is left, it does not wait for ever.
+        let later = enter(&places, OTHER);
+        later.note_node(NodeId(3)).await;
+        assert!(stays(&later) && staying(&nodes) == NODES_MAX - 2);
+        assert_eq!(places.0.crowd.nodes.counted(), 1);
+        // And what is left is there for the next one.
+        drop(nodes);
+        let next = enter(&places, OTHER);
+        next.note_node(NodeId(4)).await;
+        assert_eq!(places.taken().of(Standing::Node).count(), 3);
     }
 
     /// A node shakes hands while others come from as many addresses as they like.
-    #[test]
-    fn who_comes_from_where_nodes_are_goes_last() {
+    #[tokio::test]
+    async fn who_comes_from_where_nodes_are_goes_last() {
         let places = Places::default();
-        enter(&places, OTHER).note_node(NodeId(1));
+        enter(&places, OTHER).note_node(NodeId(1)).await;
         let nodes = crowd(&places, OTHER, 10);
         let strangers = crowd_of_many(&places, 3 * CONNECTIONS_MAX);
         assert_eq!(
