@@ -348,6 +348,7 @@ fn members(view: &watch::Receiver<MembersView>) -> Vec<LocalMember> {
         endpoint: view.endpoint.address().to_owned(),
         state: state(view.state),
         member: view.member.map(number),
+        tls: Some(view.endpoint.has_tls()),
     };
     view.borrow().configured.iter().map(document).collect()
 }
@@ -610,7 +611,15 @@ mod tests {
             member,
             state: etcd::MemberState::Answers,
         };
-        views.send_modify(|views| views.listed.push(view));
+        let configured = MemberView {
+            endpoint: "https://192.0.2.1:2379".parse().unwrap(),
+            state: etcd::MemberState::Answers,
+            member: Some(7),
+        };
+        views.send_modify(|views| {
+            views.listed.push(view);
+            views.configured.push(configured);
+        });
         status.send_replace(Status::Connected {
             address: "127.0.0.1:4".to_owned(),
             is_full: true,
@@ -618,6 +627,7 @@ mod tests {
         assert_eq!(at(4800, needed), None);
         let second = at(5000, needed).expect("some time has passed");
         assert!(second.metadata_full && second.metadata_listed.len() == 1);
+        assert_eq!(second.metadata_members[0].tls, Some(true));
         assert_eq!(at(9800, needed), None);
         let failed = at(9900, Some((device, AwaitedCause::Failed)));
         assert_eq!(failed.unwrap().awaited_cause, Some(AwaitedCause::Failed));

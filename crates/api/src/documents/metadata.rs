@@ -32,6 +32,9 @@ pub struct LocalMember {
     /// The number of the member that last answered there since the node's start, as etcd writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
+    /// Whether it is spoken to over TLS, by the node's file; null from a version that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<bool>,
 }
 
 /// A member of etcd, as etcd itself says, and as one node sees it.

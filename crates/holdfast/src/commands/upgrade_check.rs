@@ -10,12 +10,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_api::documents::{
-    Explanation, Finding, Health, Node, NodeList, NodeStanding, NodeState, Token, User, Versions,
-    VolumeList,
+    Explanation, Finding, Health, LocalReport, Node, NodeList, NodeStanding, NodeState, Token,
+    User, Versions, VolumeList,
 };
 use holdfast_api::{ApiClient, ClientError, ProblemKind};
 use holdfast_identity::Made;
-use holdfast_model::Policy;
+use holdfast_model::{Policy, host_and_port, is_this_machine};
 use serde::Serialize;
 
 use super::client;
@@ -75,6 +75,7 @@ pub(crate) async fn run(global: &Global, output: &Output) -> Result<(), Failure>
     let mut check = check(&holdfast_node::versions(), &nodes, &volumes, &explanation);
     if check.next.is_some() {
         check.notes.extend(tokens(&client).await?);
+        check.notes.extend(etcd(&client).await?);
     }
     output.result(&check, || text(&check))?;
     if check.may_go_on {
@@ -104,6 +105,41 @@ async fn tokens(client: &ApiClient) -> Result<Vec<Remark>, Failure> {
         },
         Err(error) => return Err(error.into()),
     })
+}
+
+/// What is to be known of how nodes speak to etcd, by the one that is asked.
+async fn etcd(client: &ApiClient) -> Result<Option<Remark>, Failure> {
+    match client.local().await {
+        Ok(report) => Ok(may_be_plain(&report)),
+        // The parent of a demo is asked, whose etcd is on its machine.
+        Err(ClientError::Problem(problem)) if problem.kind == ProblemKind::NoNode => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a node that has TLS may speak in the clear to members of etcd on other machines, as earlier versions did and did not tell: with
+/// this version it does not start then, unless its file permits it.
+fn may_be_plain(report: &LocalReport) -> Option<Remark> {
+    let vitals = report.vitals.as_ref();
+    let has_tls = vitals.is_some_and(|it| it.certificate_expires_ms.is_some());
+    let members = report.metadata_members.iter();
+    let members = members.filter(|it| has_tls && it.tls.is_none() && is_elsewhere(&it.endpoint));
+    let members: Vec<&str> = members.map(|it| &*it.endpoint).collect();
+    (!members.is_empty()).then(|| {
+        let what = format!(
+            "{} asks it at {}, and does not tell whether over TLS: without, a node does not start with this version unless its file \
+             permits that. Look into the files of all nodes before (\"TLS to an etcd of one's own\" in docs/upgrade.md; where the \
+             machines run etcd themselves, \"TLS between members of etcd\")",
+            report.name,
+            members.join(", ")
+        );
+        Remark::new("etcd", what)
+    })
+}
+
+fn is_elsewhere(endpoint: &str) -> bool {
+    let host = host_and_port(endpoint).map(|(host, _)| host.trim_matches(['[', ']']));
+    !host.is_some_and(is_this_machine)
 }
 
 /// The tokens that let nobody in with this version: of those who are gone, or disabled, or of tokens that are. Earlier versions
@@ -350,7 +386,8 @@ fn row(node: &NodeCheck) -> [String; 6] {
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        FindingKind, NodeFindings, Protection, SyncWork, ToMove, VolumeFindings,
+        FindingKind, LocalMember, MemberState, NodeFindings, Protection, SyncWork, ToMove, Vitals,
+        VolumeFindings,
     };
 
     use holdfast_identity::{Role, Scope};
@@ -577,6 +614,43 @@ mod tests {
         assert!(told[1].what.contains("(user carl) is gone"), "{told:?}");
         // What has expired ends with no version.
         assert_eq!(ending(&tokens, &users, 9000), []);
+    }
+
+    /// With this version the node would not start, which is known no sooner than then.
+    #[test]
+    fn an_etcd_elsewhere_that_may_have_no_tls_is_told_of() {
+        let member = |endpoint: &str, tls| LocalMember {
+            endpoint: endpoint.to_owned(),
+            state: MemberState::Answers,
+            member: None,
+            tls,
+        };
+        let report = |endpoints: &[&str], tls| LocalReport {
+            name: "n1".to_owned(),
+            metadata_members: endpoints.iter().map(|it| member(it, tls)).collect(),
+            vitals: Some(Vitals {
+                certificate_expires_ms: Some(1),
+                ..Vitals::default()
+            }),
+            ..LocalReport::default()
+        };
+        let elsewhere = ["192.0.2.11:2379", "[2001:db8::7]:2379", "127.0.0.1:2379"];
+        let told = may_be_plain(&report(&elsewhere, None)).unwrap();
+        let begin = "n1 asks it at 192.0.2.11:2379, [2001:db8::7]:2379, and";
+        assert!(told.what.starts_with(begin), "{told:?}");
+        // It is on the node's machine.
+        let here = ["127.0.0.1:2379", "[::1]:2379", "localhost:2379"];
+        assert_eq!(may_be_plain(&report(&here, None)), None);
+        // It says how, so it is of a version that has asked for the word already.
+        for tls in [Some(true), Some(false)] {
+            assert_eq!(may_be_plain(&report(&elsewhere, tls)), None);
+        }
+        // Nothing has TLS there, and its file says so.
+        let off = LocalReport {
+            vitals: None,
+            ..report(&elsewhere, None)
+        };
+        assert_eq!(may_be_plain(&off), None);
     }
 
     #[test]

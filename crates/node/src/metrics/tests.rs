@@ -294,6 +294,7 @@ fn a_node_that_has_not_heard_who_the_members_are_tells_of_its_file() {
         endpoint: endpoint.to_owned(),
         state,
         member: (state == MemberState::Answers).then(|| "cafe".to_owned()),
+        tls: None,
     };
     let mut report = LocalReport {
         metadata_members: vec![

@@ -27,6 +27,7 @@ fn file(endpoint: &str, state: MemberState, member: Option<&str>) -> LocalMember
         endpoint: endpoint.to_owned(),
         state,
         member: member.map(str::to_owned),
+        tls: None,
     }
 }
 
