@@ -1,20 +1,25 @@
 //! What listings are about, as much of it as a cluster may have: hosts with sessions at each node, alarms, stalls, copies under
 //! way, and what was done through each node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::documents::{
-    AUDIT_MAX, AuditEntry, LocalAudit, LocalJoining, LocalSession, LocalStall,
+    AUDIT_MAX, AuditEntry, Device, DeviceState, DeviceTier, EVENTS_MAX, Event, EventKind,
+    EventSeverity, LocalAudit, LocalJoining, LocalSession, LocalStall, ReceiverPut, TokenCreate,
+    UserCreate, WebhookPut,
 };
+use holdfast_api::{ApiClient, Identities, Keyed};
 use holdfast_control::{Inventory, RAISED_MAX, bound_alarms};
+use holdfast_controller::Accounts;
+use holdfast_identity::{ACCOUNTS_KEY, AccountsRecord, Caller, Role, Scope, TOKENS_MAX, USERS_MAX};
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store as _};
 use holdfast_model::NodeId;
-use holdfast_model::metadata::Operation;
+use holdfast_model::metadata::{Operation, OperationResult, Selector};
 use holdfast_model::record::{
     ALARMS_KEY, AlarmEntry, AlarmsRecord, Clearing, ExportRecord, InitiatorRecord, IntentRecord,
-    NodeStanding, Record, WishRecord,
+    NodeStanding, Record, Secret, WishRecord,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -30,6 +35,12 @@ pub(super) const BUSY_NODES: u16 = 4;
 const DRAINED: NodeId = NodeId(1);
 /// What each node keeps of stalls, at most.
 pub(super) const STALLS: u64 = 1024;
+/// What it keeps of them where there were some: all nodes together have as many as are told at a time.
+pub(super) const STALLS_USUAL: u64 = 16;
+/// What each node has of devices.
+pub(super) const DEVICES: u16 = 8;
+/// Those who are told of alarms.
+pub(super) const RECEIVERS: usize = 32;
 
 /// How much of the log is asked for: by the console, and at most.
 pub(super) const LOG_LIMITS: [u32; 2] = [200, AUDIT_MAX];
@@ -72,21 +83,138 @@ pub(super) fn sessions(nodes: &[Node], inventory: &Inventory) {
         let is_busy = report.node <= BUSY_NODES;
         let volumes = inventory.volumes.values().enumerate();
         report.sessions = volumes
-            .map(|(number, volume)| LocalSession {
-                target: volume.record.target.clone(),
-                initiator: if is_busy {
+            .map(|(number, volume)| {
+                let initiator = if is_busy {
                     BUSY.to_owned()
                 } else {
                     host(number as u64)
-                },
-                isid: "00023d000001".to_owned(),
-                tsih: number as u16 + 1,
-                address: "192.0.2.7:41234".to_owned(),
-                ..LocalSession::default()
+                };
+                session(number, &volume.record.target, initiator)
             })
             .collect();
-        report.stalled = (0..STALLS).map(|number| stall(number, inventory)).collect();
     }
+}
+
+/// Each volume's host has a session at each node with a copy of any of its slices, as they have paths.
+pub(super) fn paths(nodes: &[Node], inventory: &Inventory) {
+    for (number, volume) in inventory.volumes.values().enumerate() {
+        let slices = inventory.slices_of(&volume.record);
+        let holders: BTreeSet<NodeId> = slices.flat_map(|slice| slice.in_sync()).collect();
+        for node in holders {
+            let mut report = nodes[usize::from(node.0) - 1].reporter.0.lock().unwrap();
+            let session = session(number, &volume.record.target, host(number as u64));
+            report.sessions.push(session);
+        }
+    }
+}
+
+fn session(number: usize, target: &str, initiator: String) -> LocalSession {
+    LocalSession {
+        target: target.to_owned(),
+        initiator,
+        isid: "00023d000001".to_owned(),
+        tsih: number as u16 + 1,
+        address: "192.0.2.7:41234".to_owned(),
+        ..LocalSession::default()
+    }
+}
+
+/// Each node has so many.
+pub(super) fn stalls(nodes: &[Node], inventory: &Inventory, each: u64) {
+    for node in nodes {
+        let mut report = node.reporter.0.lock().unwrap();
+        report.stalled = (0..each).map(|number| stall(number, inventory)).collect();
+    }
+}
+
+/// Devices and a log of events at each node, and those who are told of alarms.
+pub(super) async fn upkeep(nodes: &[Node], client: &ApiClient) {
+    for node in nodes {
+        let mut report = node.reporter.0.lock().unwrap();
+        report.devices = (0..DEVICES).map(device).collect();
+        let own = report.node;
+        *node.reporter.3.lock().unwrap() = (0..EVENTS_MAX).map(|it| event(own, it)).collect();
+    }
+    for number in 0..RECEIVERS {
+        let put = ReceiverPut {
+            webhook: Some(WebhookPut {
+                url: "http://192.0.2.9/hook".to_owned(),
+                secret: Some(Secret("open sesame".to_owned())),
+            }),
+            ..ReceiverPut::default()
+        };
+        let name = format!("receiver-{number}");
+        client.put_receiver(&name, &put).await.unwrap();
+    }
+}
+
+fn device(number: u16) -> Device {
+    Device {
+        number,
+        path: format!("/dev/disk/by-id/nvme-{number}"),
+        tier: DeviceTier::Flash,
+        state: DeviceState::InUse,
+        journal: number == 0,
+        journal_room: false,
+        is_absent: false,
+        bytes: 1 << 42,
+        used_bytes: 1 << 40,
+        bytes_per_second: 0,
+        seconds_left: None,
+        bad_blocks: 0,
+        detached: None,
+        latency_p99_us: Some(700),
+    }
+}
+
+/// What no other node has: the newest first, as they are told.
+fn event(node: u16, number: u32) -> Event {
+    Event {
+        id: format!("{node}-{number}"),
+        at_ms: 1_000_000 - 100 * u64::from(number) - u64::from(node),
+        kind: EventKind::NodeLost,
+        severity: EventSeverity::Warning,
+        subject: format!("node n{node}"),
+        detail: "it does not answer".to_owned(),
+        not_before_ms: None,
+    }
+}
+
+/// As many users and tokens as there may be.
+pub(super) async fn accounts(store: &Embedded, accounts: &Accounts) {
+    let ada = UserCreate {
+        name: "ada".to_owned(),
+        role: Role::Administrator,
+        password: Secret("correct horse battery".to_owned()),
+    };
+    accounts.create_user(Keyed::from(ada)).await.unwrap();
+    let token = TokenCreate {
+        name: "backup".to_owned(),
+        role: Role::Viewer,
+        scope: Scope::Everything,
+        lifetime_seconds: 86_400,
+    };
+    let maker = Caller::node(1);
+    let made = accounts.create_token(Keyed::from(token), &maker).await;
+    made.unwrap();
+    let mut user = User::new(store.session());
+    let range = Operation::Range(Selector::Key(ACCOUNTS_KEY.into()));
+    let (_, OperationResult::Range(found)) = user.perform(range).await else {
+        panic!("it is a range");
+    };
+    let mut record = AccountsRecord::decode(&found[0].value).unwrap();
+    // To make each would take as long as its password's hash does.
+    for number in 1..USERS_MAX {
+        let mut more = record.users[0].clone();
+        more.name = format!("user-{number:03}").parse().unwrap();
+        record.users.push(more);
+    }
+    for number in 1..TOKENS_MAX {
+        let mut more = record.tokens[0].clone();
+        more.id = format!("{number:016x}");
+        record.tokens.push(more);
+    }
+    put(&mut user, ACCOUNTS_KEY.to_owned(), &record).await;
 }
 
 fn stall(number: u64, inventory: &Inventory) -> LocalStall {

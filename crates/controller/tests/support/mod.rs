@@ -97,7 +97,10 @@ impl Api for Reporter {
     }
 
     async fn local_retention(&self) -> Result<holdfast_api::documents::LocalRetention, Problem> {
-        elsewhere()
+        Ok(holdfast_api::documents::LocalRetention {
+            node: self.0.lock().unwrap().node,
+            ..Default::default()
+        })
     }
 
     async fn alarm_kinds(&self) -> Result<holdfast_api::documents::AlarmKindList, Problem> {
