@@ -115,6 +115,10 @@ impl Message {
         for told in &self.alarms {
             add(&told.id);
             add(told.change.name());
+            // What is on record may be restored from a backup: then another alarm has the id.
+            add(&told.code);
+            add(&told.subject);
+            add(&told.since_ms.to_string());
         }
         if self.forgotten > 0 {
             add(&self.forgotten.to_string());
@@ -297,7 +301,17 @@ mod tests {
         let cleared = told("node-lost", Severity::Critical, Change::Cleared);
         let mut more = first.clone();
         more.forgotten += 1;
-        for other in [elsewhere, message(&[cleared]), message(&[]), more] {
+        // Another alarm may have the same id.
+        let of = |change: fn(&mut Told)| {
+            let mut told = raised.clone();
+            change(&mut told);
+            message(&[told])
+        };
+        let kind = of(|it| it.code = "metadata-lost".to_owned());
+        let subject = of(|it| it.subject = "node n3".to_owned());
+        let later = of(|it| it.since_ms += 1);
+        let others = [elsewhere, message(&[cleared]), message(&[]), more];
+        for other in others.into_iter().chain([kind, subject, later]) {
             assert_ne!(other.id(), first.id());
         }
     }
