@@ -36,7 +36,7 @@ use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem};
 
 pub(crate) use self::changes::{AlarmsSeen, Held, alarm_changes};
 pub(crate) use self::heir::Heir;
-pub(crate) use self::vigil::Vigil;
+pub(crate) use self::vigil::{Vigil, Way, WouldTell};
 pub(crate) use self::watch::AlarmWatch;
 
 /// What the metadata holds of alarms.

@@ -71,6 +71,7 @@ use holdfast_tls::{Connector, Credentials};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::alarms::WouldTell;
 use self::desk::Desk;
 use self::devices::ChangeDevices;
 use self::events::Events;
@@ -129,6 +130,8 @@ pub struct Controller {
     shown_to_etcd: Option<ShownToEtcd>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
+    /// Whether it would tell of the loss of the metadata.
+    would_tell: WouldTell,
     /// The highest revision of the metadata that was seen.
     seen: Arc<AtomicU64>,
     looks: Arc<Looks>,
@@ -167,6 +170,7 @@ impl Controller {
             credentials: None,
             shown_to_etcd: None,
             silences: Silences::default(),
+            would_tell: WouldTell::default(),
             seen: Arc::default(),
             looks: Arc::default(),
             events: Arc::default(),

@@ -32,8 +32,8 @@ pub const READERS_MAX: usize = 64;
 const ORDERS_MAX: usize = 2;
 /// Times that all nodes are asked at a time without the metadata: what they say is then in memory.
 const UNSEEN_MAX: usize = 1;
-/// Looks of which something is in memory at a time: those of orders, those without the metadata, that of whoever steers,
-/// the one for readers that is under way, and the last one.
+/// Looks of which something is in memory at a time: those of orders, those without the metadata, that of whoever steers (or, where
+/// nobody can, asks whether the metadata is lost), the one for readers that is under way, and the last one.
 pub const LOOKS_MAX: usize = ORDERS_MAX + UNSEEN_MAX + 3;
 /// Bytes in memory for each slice that a look sees, at most: what the metadata and three nodes answer, and what is made
 /// of it. In `docs/deployment.md` it is multiplied.

@@ -90,6 +90,8 @@ struct Report {
     secrets_key: Option<String>,
     /// Up to which form it opens what is sealed.
     secrets_form: u32,
+    /// Whether it would tell receivers that the metadata is lost.
+    tells_of_loss: bool,
     vitals: Option<Vitals>,
     /// Milliseconds by which its clock is ahead of the one here, at least; below zero, behind it.
     skew_ms: i64,
@@ -168,6 +170,7 @@ impl Report {
             secrets_key: report.secrets_key,
             // Earlier versions do not say.
             secrets_form: report.secrets_form.unwrap_or(FORM_OF_SECRETS),
+            tells_of_loss: report.tells_of_loss,
             vitals: report.vitals,
             skew_ms,
         }
@@ -292,11 +295,6 @@ impl Reports {
         self.nodes.contains_key(&node)
     }
 
-    /// Whether a node is up, and registered since it started.
-    pub(crate) fn is_registered(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|it| it.is_registered)
-    }
-
     /// Which start of a node answers, if that is registered, and its devices are open.
     pub(crate) fn incarnation(&self, node: NodeId) -> Option<u64> {
         let report = self.nodes.get(&node).filter(|_| self.is_open(node));
@@ -321,6 +319,11 @@ impl Reports {
     /// Whether a node that is up follows the metadata.
     pub(crate) fn metadata(&self, node: NodeId) -> Option<LocalMetadata> {
         Some(self.summary(node)?.metadata)
+    }
+
+    /// Whether a node that is up would tell receivers that the metadata is lost.
+    pub(crate) fn tells_of_loss(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|it| it.tells_of_loss)
     }
 
     /// Why a node believes nothing of the metadata, if it says so.

@@ -185,6 +185,7 @@ impl Controller {
         let vitals = Some(self.vitals(&local));
         Some(LocalReport {
             silent: self.silences.tell(),
+            tells_of_loss: self.would_tell.get(),
             vitals,
             ..local
         })

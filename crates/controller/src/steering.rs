@@ -28,7 +28,7 @@ use holdfast_model::{Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use tokio::time::{Instant, sleep};
 
 use crate::Controller;
-use crate::alarms::{AlarmWatch, Vigil};
+use crate::alarms::{AlarmWatch, Vigil, Way};
 use crate::clock::unix_seconds;
 use crate::events::{Chronicle, Witness};
 use crate::reports::Reports;
@@ -224,13 +224,12 @@ impl Heard {
 /// Steers whenever nobody else does. Never ends.
 pub(crate) async fn run(controller: Controller) {
     let mut standing = Standing::default();
-    let mut vigil = Vigil::default();
+    let vigil = Vigil::begin(&controller);
     loop {
         match standing.stand(&controller).await {
             Stood::Chosen(mut own) => {
                 tracing::info!("steers the cluster from now on");
-                vigil.is_not_known();
-                vigil.has_put_on_record(&controller).await;
+                vigil.note(Way::Followed);
                 let mut memory = Memory::after(take(&mut standing.witness));
                 // It has moments left, in which others are to know that nobody steers any more.
                 let over = tokio::select! {
@@ -239,7 +238,6 @@ pub(crate) async fn run(controller: Controller) {
                 };
                 controller.silences.note(BTreeMap::new());
                 tracing::info!("steers the cluster no more");
-                vigil.led(&controller, memory.alarms);
                 // In metadata that is not believed nothing is changed: there the lease ends by itself.
                 if let Over::NoNode = over {
                     controller
@@ -249,11 +247,11 @@ pub(crate) async fn run(controller: Controller) {
                 }
             }
             Stood::Behind(leader) => {
-                vigil.answered(&controller, leader).await;
+                vigil.note(Way::Followed);
                 standing.witness.pass(&controller, leader).await;
             }
-            Stood::Nowhere => vigil.is_not_known(),
-            Stood::Unreached => vigil.is_away(&controller).await,
+            Stood::Nowhere => vigil.note(Way::Unknown),
+            Stood::Unreached => vigil.note(Way::Away),
         }
         sleep(STAND_PAUSE).await;
     }

@@ -1,5 +1,6 @@
 //! Alarms: raised and cleared by whoever steers, told to receivers, and changed through the interface.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -481,7 +482,7 @@ fn field<'a>(message: &'a Value, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn the_loss_of_the_metadata_is_told_from_memory_and_is_on_record_when_it_is_over() {
+async fn the_loss_of_the_metadata_is_told_from_memory_and_so_is_that_it_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let controller = controller(&store).await;
@@ -504,15 +505,22 @@ async fn the_loss_of_the_metadata_is_told_from_memory_and_is_on_record_when_it_i
     );
     follow(&nodes[1], LocalMetadata::Followed);
     steering.reach_metadata();
-    // Whoever steers then ends it, and tells that, and nothing twice.
     let told = hook.told(3).await;
     assert_eq!(field(&told[2], "code"), "metadata-lost");
     assert_eq!(field(&told[2], "change"), "cleared");
     assert_eq!(field(&told[2], "id"), field(&told[1], "id"));
-    let past = alarms(&controller, AlarmChoice::Cleared).await;
-    assert_eq!(past.len(), 1);
-    assert_eq!(past[0].id.to_string(), field(&told[1], "id"));
-    all_told(&controller).await;
+    // Whoever steers has numbers of its own, which receivers have had.
+    let first = raised(&controller, 1).await[0].id;
+    let id: u64 = field(&told[1], "id").parse().unwrap();
+    assert!(id > first + (1 << 48), "{id}, {first}");
+    assert!(alarms(&controller, AlarmChoice::Cleared).await.is_empty());
+    // Lost again, it is another one.
+    follow(&nodes[1], LocalMetadata::Unreached);
+    steering.lose_metadata();
+    let told = hook.told(4).await;
+    assert_eq!(field(&told[3], "change"), "raised");
+    assert_ne!(field(&told[3], "id"), field(&told[1], "id"));
+    assert_ne!(told[3]["id"], told[1]["id"]);
     steering.task.abort();
 }
 
@@ -538,12 +546,74 @@ async fn a_node_that_is_cut_off_alone_does_not_tell_that_the_metadata_is_lost() 
         detail.contains("none of the others answers it (n2): it cannot tell from there"),
         "{detail}"
     );
+    // Back with its network, it ends what it told.
+    steering.reach_metadata();
+    let deadline = Instant::now() + PATIENCE;
+    let is_over = |message: &Value| {
+        let alarms = message["alarms"].as_array().unwrap();
+        let of = |it: &&Value| it["id"] == told[1]["alarms"][0]["id"];
+        alarms.iter().filter(of).any(|it| it["change"] == "cleared")
+    };
+    while !hook.told.lock().unwrap().iter().any(is_over) {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    steering.task.abort();
+}
+
+/// A receiver that is there and cannot be told anything, as it does not speak TLS; how often that was tried.
+async fn untold(controller: &Controller) -> Arc<AtomicUsize> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let put = ReceiverPut {
+        webhook: Some(WebhookPut {
+            url: format!("https://{}/hook", listener.local_addr().unwrap()),
+            secret: None,
+        }),
+        ..ReceiverPut::default()
+    };
+    controller.put_receiver("away", put).await.unwrap();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&tries);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    tries
+}
+
+#[tokio::test]
+async fn a_node_that_was_cut_off_and_told_nobody_says_nothing_of_it_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, 10, &store).await];
+    let hook = told_of(&controller).await;
+    let removed = controller.remove_receiver("ops", Precondition::default());
+    removed.await.unwrap();
+    let tries = untold(&controller).await;
+    let mut steering = Steering::begin(&nodes[0], &store);
+    // It takes three seconds to steer, and then it knows whom to tell.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    steering.lose_metadata();
+    let deadline = Instant::now() + PATIENCE;
+    while tries.load(Ordering::Relaxed) < 2 {
+        assert!(Instant::now() < deadline, "{tries:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    steering.reach_metadata();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = tries.load(Ordering::Relaxed);
+    // Longer than until another try, and than it takes to raise or end anything.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(tries.load(Ordering::Relaxed), before);
+    assert!(alarms(&controller, AlarmChoice::All).await.is_empty());
+    hook.told(0).await;
     steering.task.abort();
 }
 
 #[tokio::test]
-async fn the_next_node_tells_that_the_metadata_is_lost_where_the_one_that_steered_is_lost_with_it()
-{
+async fn a_node_leaves_it_to_those_before_it_to_tell_that_the_metadata_is_lost_if_they_would() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let controller = controller(&store).await;
@@ -556,15 +626,20 @@ async fn the_next_node_tells_that_the_metadata_is_lost_where_the_one_that_steere
     tokio::time::sleep(Duration::from_secs(3)).await;
     steering.task.abort();
     follow(&nodes[0], LocalMetadata::Unreached);
+    let would_tell = |it| nodes[0].reporter.0.lock().unwrap().tells_of_loss = it;
+    would_tell(true);
     next.lose_metadata();
-    // As long as the one that steered answers, it is the one to tell.
     tokio::time::sleep(Duration::from_secs(8)).await;
     hook.told(1).await;
-    nodes[0].server.abort();
+    // It was started anew, and knows nobody whom it could tell.
+    would_tell(false);
     let told = hook.told(2).await;
     assert_eq!(field(&told[1], "code"), "metadata-lost");
     let detail = field(&told[1], "detail");
-    assert!(detail.starts_with("n2 has not reached it"), "{detail}");
+    assert!(
+        detail.starts_with("no node follows it: n2 has not reached it since "),
+        "{detail}"
+    );
     next.task.abort();
 }
 

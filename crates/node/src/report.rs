@@ -219,6 +219,7 @@ impl Reporter {
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),
+            tells_of_loss: false,
             scrubbed: status.scrubbed.into(),
             table_copies_mended: status.usage.bad_copies,
             mending: self.mending.now(Instant::now()),

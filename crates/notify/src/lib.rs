@@ -41,6 +41,19 @@ pub async fn deliver(receiver: &Receiver, message: &Message) -> Result<(), Undel
     deliver_within(receiver, message, DELIVERY_TIME_MAX).await
 }
 
+/// The same, where that may be called off: `may_begin` is asked when the receiver is there, right before the message is sent. Where it
+/// has not answered, or has answered no, nothing of the message has been sent.
+///
+/// # Errors
+/// [`Undelivered`], which is [`Undelivered::CalledOff`] where it has answered no.
+pub async fn deliver_if(
+    receiver: &Receiver,
+    message: &Message,
+    may_begin: MayBegin<'_>,
+) -> Result<(), Undelivered> {
+    send(receiver, message, (DELIVERY_TIME_MAX, may_begin)).await
+}
+
 /// The same with a patience of the caller's own, which is no longer than [`DELIVERY_TIME_MAX`].
 ///
 /// # Errors
@@ -50,10 +63,21 @@ pub async fn deliver_within(
     message: &Message,
     patience: Duration,
 ) -> Result<(), Undelivered> {
-    receiver.check()?;
     let patience = patience.min(DELIVERY_TIME_MAX);
+    send(receiver, message, (patience, &|| true)).await
+}
+
+/// Asked whether a message may be sent now.
+pub type MayBegin<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
+async fn send(
+    receiver: &Receiver,
+    message: &Message,
+    how: (Duration, MayBegin<'_>),
+) -> Result<(), Undelivered> {
+    receiver.check()?;
     match receiver {
-        Receiver::Mail(mail) => mail.send(message, patience).await,
-        Receiver::Webhook(webhook) => webhook.send(message, patience).await,
+        Receiver::Mail(mail) => mail.send(message, how).await,
+        Receiver::Webhook(webhook) => webhook.send(message, how).await,
     }
 }

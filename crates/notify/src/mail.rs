@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::connection::{Peer, Wire, trust};
 use crate::receiver::check_secret;
-use crate::{Message, ReceiverError, Secret, Undelivered};
+use crate::{MayBegin, Message, ReceiverError, Secret, Undelivered};
 
 pub use self::reply::Reply;
 
@@ -83,7 +83,7 @@ impl Mail {
     pub(crate) async fn send(
         &self,
         message: &Message,
-        patience: Duration,
+        (patience, may_begin): (Duration, MayBegin<'_>),
     ) -> Result<(), Undelivered> {
         let peer = Peer::new(
             &self.server,
@@ -103,6 +103,9 @@ impl Mail {
         }
         if let Some((name, password)) = &self.login {
             smtp.login(name, password).await?;
+        }
+        if !may_begin() {
+            return Err(Undelivered::CalledOff);
         }
         smtp.send(&self.from, &self.to, &text::write(self, message))
             .await

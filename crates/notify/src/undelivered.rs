@@ -12,6 +12,9 @@ use crate::{ReceiverError, Reply};
 /// Why a message did not arrive.
 #[derive(Debug, thiserror::Error)]
 pub enum Undelivered {
+    /// It was not to be sent any more when the receiver was there.
+    #[error("it was not to be sent any more")]
+    CalledOff,
     /// There is no sending to such a receiver.
     #[error(transparent)]
     Receiver(#[from] ReceiverError),
@@ -121,7 +124,8 @@ impl Undelivered {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Receiver(_) | Self::Partly { .. } => true,
-            Self::Unreachable { .. }
+            Self::CalledOff
+            | Self::Unreachable { .. }
             | Self::TooSlow { .. }
             | Self::Tls { .. }
             | Self::Broken { .. }
@@ -140,6 +144,7 @@ impl Undelivered {
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self {
+            Self::CalledOff => "nothing is to be done: there is nothing to tell",
             Self::Receiver(_) => "correct the receiver",
             Self::Unreachable { .. } => {
                 "check host and port, and that this node finds the name and reaches it (DNS, routes, firewalls)"

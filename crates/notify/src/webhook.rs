@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::connection::{Peer, Wire, trust};
 use crate::message::one_line;
 use crate::receiver::check_secret;
-use crate::{Message, ReceiverError, Secret, Stage, Undelivered};
+use crate::{MayBegin, Message, ReceiverError, Secret, Stage, Undelivered};
 
 /// The field with the signature.
 pub const SIGNATURE_FIELD: &str = "x-holdfast-signature";
@@ -73,7 +73,7 @@ impl Webhook {
     pub(crate) async fn send(
         &self,
         message: &Message,
-        patience: Duration,
+        (patience, may_begin): (Duration, MayBegin<'_>),
     ) -> Result<(), Undelivered> {
         let url: WebhookUrl = self.url.parse().map_err(ReceiverError::from)?;
         let request = self.request(&url, message);
@@ -89,6 +89,9 @@ impl Webhook {
         } else {
             Box::new(stream)
         };
+        if !may_begin() {
+            return Err(Undelivered::CalledOff);
+        }
         let exchanged = peer.wait(Stage::Answer, exchange(stream, request)).await?;
         let (status, text) = exchanged.map_err(|error| judge(&peer, error))?;
         if (200..300).contains(&status) {

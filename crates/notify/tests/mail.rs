@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_notify::{
     ALARMS_MAX, Change, Mail, MailSecurity, Message, Receiver, Secret, SmtpStep, Stage, TlsFailure,
-    Undelivered, deliver, deliver_within,
+    Undelivered, deliver, deliver_if, deliver_within,
 };
 use mail_parser::{HeaderValue, MessageParser};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -228,6 +228,16 @@ async fn a_mail_that_is_sent_again_has_the_same_id() {
     }
     assert_eq!(ids[0], ids[1]);
     assert_ne!(ids[0], ids[2]);
+}
+
+#[tokio::test]
+async fn a_mail_that_is_called_off_is_not_sent() {
+    let (port, server) = Relay::plain().open().await;
+    let receiver = Receiver::Mail(mail(port));
+    let failed = deliver_if(&receiver, &one(), &|| false).await.unwrap_err();
+    assert!(matches!(failed, Undelivered::CalledOff), "{failed}");
+    let heard = server.await.unwrap();
+    assert!(heard.has("EHLO") && !heard.has("MAIL"), "{:?}", heard.lines);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_notify::{
     ALARMS_MAX, Change, Message, Receiver, SIGNATURE_FIELD, Secret, Stage, TlsFailure, Undelivered,
-    Webhook, deliver, deliver_within,
+    Webhook, deliver, deliver_if, deliver_within,
 };
 use ring::hmac;
 use serde_json::Value;
@@ -121,6 +121,24 @@ async fn a_message_arrives_as_documented() {
         detail.ends_with("Its rôle: \"primary\" of 7 slices."),
         "{detail}"
     );
+}
+
+#[tokio::test]
+async fn what_is_called_off_is_not_sent() {
+    let (port, server) = serve(async move |mut stream| {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        bytes
+    })
+    .await;
+    let receiver = Receiver::Webhook(webhook(port));
+    let failed = deliver_if(&receiver, &one(), &|| false).await.unwrap_err();
+    assert!(matches!(failed, Undelivered::CalledOff), "{failed}");
+    assert_eq!(server.await.unwrap(), b"");
+    let (port, server) = answer(status("204 No Content")).await;
+    let receiver = Receiver::Webhook(webhook(port));
+    deliver_if(&receiver, &one(), &|| true).await.unwrap();
+    server.await.unwrap();
 }
 
 #[tokio::test]

@@ -180,6 +180,9 @@ pub struct LocalReport {
     /// If it steers: which nodes are silent.
     #[serde(default)]
     pub silent: Vec<LocalSilence>,
+    /// It does not reach the metadata, and would tell receivers of alarms that nobody does: nodes with higher numbers leave that to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells_of_loss: bool,
     /// What scrubs of slices that were led here have found since its start.
     #[serde(default)]
     pub scrubbed: ScrubFindings,

@@ -6,15 +6,15 @@
 //! - what a receiver refuses for good is given up, and that is on record;
 //! - of what was forgotten before a receiver could be told, it is told how much it was.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use holdfast_api::documents::AlarmSeverity;
 use holdfast_control::forgotten_changes;
 use holdfast_model::record::{AlarmEntry, AlarmsRecord, ReceiverRecord, Undelivered};
-use holdfast_notify::{self as notify, ALARMS_MAX, Message, Told, deliver};
+use holdfast_notify::{self as notify, ALARMS_MAX, Message, Told, deliver_if};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -56,6 +56,8 @@ struct Known {
     delivered: AtomicU64,
     /// How often it could not be told since.
     failures: AtomicU32,
+    /// Whether it hears of anything: decided once, when a message is about to be sent, or when that is called off.
+    hears: OnceLock<bool>,
 }
 
 impl Known {
@@ -99,10 +101,21 @@ impl Telling {
         }
     }
 
-    /// Whether a receiver has been told of a change, with whatever it was told.
-    pub(super) fn has_told(&self, name: &str, record: &ReceiverRecord, change: u64) -> bool {
-        let known = self.tries.get(name).filter(|it| it.record == *record);
-        known.is_some_and(|it| it.known.delivered.load(Ordering::Relaxed) >= change)
+    /// Calls off what is told to those who have heard of nothing here yet. Answers who has, or may have.
+    pub(super) fn call_off(&mut self) -> BTreeSet<String> {
+        let hears = |it: &Try| *it.known.hears.get_or_init(|| false);
+        self.tries.retain(|_, it| hears(it));
+        self.tries.keys().cloned().collect()
+    }
+
+    /// Whether all have been told of everything, or that was given up.
+    pub(super) fn has_told_all(&self, kept: &Kept) -> bool {
+        let has_been_told = |it: &Try| {
+            let delivered = it.known.delivered.load(Ordering::Relaxed);
+            delivered >= kept.alarms.changes
+        };
+        let mut names = kept.receivers.receivers.keys();
+        names.all(|name| self.tries.get(name).is_some_and(has_been_told))
     }
 
     pub(super) fn pass(&mut self, controller: &Controller, kept: &Kept) {
@@ -227,7 +240,7 @@ async fn tell(controller: Controller, it: Delivery) {
     } else if is_closed(&it.record) {
         Outcome::Trouble(CLOSED.to_owned(), false)
     } else {
-        send(&controller, &it.record, (&news, forgotten)).await
+        send(&controller, (&it.record, &it.known), (&news, forgotten)).await
     };
     match &outcome {
         Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
@@ -257,7 +270,7 @@ enum Outcome {
 /// Sends all of it, in as many messages as that takes; the first one says what is not on record any more.
 async fn send(
     controller: &Controller,
-    record: &ReceiverRecord,
+    (record, known): (&ReceiverRecord, &Known),
     (news, forgotten): (&[Told], u64),
 ) -> Outcome {
     let receiver = receiver(record);
@@ -268,7 +281,8 @@ async fn send(
             forgotten,
             ..controller.message(some.to_vec())
         };
-        let delivered = deliver(&receiver, &message).await;
+        let may_begin = || *known.hears.get_or_init(|| true);
+        let delivered = deliver_if(&receiver, &message, &may_begin).await;
         if let Err(error) = delivered {
             return Outcome::Trouble(format!("{error}: {}", error.help()), error.is_permanent());
         }
@@ -329,21 +343,27 @@ impl Controller {
 
 #[cfg(test)]
 impl Telling {
-    /// One that has told a receiver of a change from memory. Must be called within a tokio runtime.
-    pub(super) fn having_told(name: &str, record: &ReceiverRecord, change: u64) -> Self {
+    /// As if a receiver were being told: what it hears of is decided by what is in the cell. Must be called within a tokio runtime.
+    pub(super) fn tries(&mut self, name: &str, record: &ReceiverRecord, hears: Option<bool>) {
         let known = Arc::new(Known::default());
-        known.note(change, 0, &Outcome::Told);
-        let last = Try {
-            under_way: tokio::spawn(async {}),
+        if let Some(hears) = hears {
+            known.hears.set(hears).expect("it is new");
+        }
+        let new = Try {
+            under_way: tokio::spawn(std::future::pending()),
             record: record.clone(),
             begun: Instant::now(),
             failures: 0,
             known,
         };
-        Self {
-            tries: [(name.to_owned(), last)].into(),
-            is_from_memory: true,
-        }
+        self.tries.insert(name.to_owned(), new);
+    }
+
+    /// As if a receiver had been told of a change.
+    pub(super) fn has_told(&self, name: &str, change: u64) {
+        let told = &self.tries[name];
+        told.known.note(change, 0, &Outcome::Told);
+        told.under_way.abort();
     }
 }
 
@@ -429,10 +449,8 @@ mod tests {
         assert!(telling.is_due("ops", &elsewhere, 0), "that is another one");
         tokio::time::sleep(PAUSE / 2).await;
         assert!(telling.is_due("ops", &here, 0));
-        assert!(!telling.has_told("ops", &here, 5));
         known.note(5, 1, &Outcome::Told);
-        assert!(telling.is_due("ops", &here, 0) && telling.has_told("ops", &here, 5));
-        assert!(!telling.has_told("ops", &here, 6) && !telling.has_told("ops", &elsewhere, 5));
+        assert!(telling.is_due("ops", &here, 0));
     }
 
     #[test]

@@ -25,8 +25,6 @@ pub(crate) struct AlarmWatch {
     progress: Progress,
     telling: Telling,
     witnesses: Witnesses,
-    /// What there was at the last look.
-    last: Option<Kept>,
     /// What is held for maintenance.
     held: BTreeSet<String>,
     /// What was wrong last.
@@ -41,7 +39,6 @@ impl Default for AlarmWatch {
             progress: Progress::default(),
             telling: Telling::default(),
             witnesses: Witnesses::default(),
-            last: None,
             held: BTreeSet::new(),
             complaint: String::new(),
         }
@@ -108,13 +105,7 @@ impl AlarmWatch {
 
     fn tell(&mut self, controller: &Controller, told: &Kept, now: Moment) -> AlarmsSeen {
         self.telling.pass(controller, told);
-        self.last = Some(told.clone());
         AlarmsSeen::from(told).with(&self.book, now)
-    }
-
-    /// What there was when whoever steers looked last, if it has.
-    pub(super) fn into_last(self) -> Option<Kept> {
-        self.last
     }
 
     /// Looks at what there is without a right to raise or clear anything. Nothing if it cannot be seen.
