@@ -568,7 +568,7 @@ mod tests {
             news.map(|it| (it.id, it.change.name())).collect::<Vec<_>>()
         };
         let raised = ((first + 2).to_string(), "raised");
-        assert_eq!(told_since(first + 1), [raised.clone()]);
+        assert_eq!(told_since(first + 1), std::slice::from_ref(&raised));
         assert_eq!(told_since(first), [raised, (first.to_string(), "cleared")]);
         // Nobody is left out who has the end of the first one to hear.
         memory.finds_it_again().await;

@@ -161,6 +161,7 @@ fn device(number: u16) -> Device {
         used_bytes: 1 << 40,
         bytes_per_second: 0,
         seconds_left: None,
+        drain_bytes: None,
         bad_blocks: 0,
         detached: None,
         latency_p99_us: Some(700),
