@@ -69,7 +69,7 @@ pub async fn serve_over(
         is_tls: acceptor.is_some(),
     };
     let router = router.layer(middleware::from_fn_with_state(strict, strictly));
-    let places = Places::default();
+    let places = Places::new(strict.is_tls);
     let mut connections = JoinSet::new();
     loop {
         let has_room = connections.len() < OPEN_MAX;

@@ -759,13 +759,15 @@ mod tests {
         for fits in [
             "",
             " --volume a --initiator iqn.x",
+            " --initiator iqn.x",
             " --node n1 --device 2",
             " --tier flash",
         ] {
             assert!(parsed(&format!("holdfast history{fits} --last 1d --step 5m")).is_ok());
         }
         for wrong in [
-            "--initiator iqn.x",
+            "--node n1 --initiator iqn.x",
+            "--tier flash --initiator iqn.x",
             "--device 2",
             "--volume a --node n1",
             "--tier disk",

@@ -371,7 +371,7 @@ fn a_file_with_an_etcd_without_tls_is_refused_by_the_node_and_read_by_whatever_d
     let output = holdfast(&["security", "found", "--config", config]);
     assert_eq!(output.status.code(), Some(0), "{}", self::talk(&output));
     let shown = json(&["security", "show", "--config", config]);
-    assert_eq!(shown["node"]["node"], 1);
+    assert_eq!(shown["cluster"], "00000000000000000000000000000007");
     let talk = fails(&["inspect", config]);
     assert!(
         talk.contains("small") && !talk.contains("has no TLS"),

@@ -81,7 +81,7 @@ pub(super) async fn initiator_history<A: Api>(
     params(("name" = String, Path, description = "The initiator's iSCSI name"), HistoryQuery),
     responses(
         (status = 200, body = History),
-        OfQuery,
+        OfOne,
     ),
 )]
 pub(super) async fn host_history<A: Api>(

@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! - no more than [`CONNECTIONS_MAX`] have a place that are no nodes, no more than [`NODES_MAX`] that are;
-//! - of one origin no more than [`UNPROVEN_OF_ORIGIN_MAX`] have not shown who they are;
+//! - with TLS, of one origin no more than [`UNPROVEN_OF_ORIGIN_MAX`] have not shown who they are: without it there may be nothing to
+//!   show, and those of one machine have all the places if they need them;
 //! - those that have are no more than [`CALLERS_MAX`], and of one origin no more than [`CALLERS_OF_ORIGIN_MAX`]: there is always one
 //!   that gives way to who comes;
 //! - a node gives way to nodes only, and only where no other node leaves within [`NODE_WAIT_MAX`]; a caller gives way to nobody;
@@ -45,7 +46,7 @@ const NODES_REMEMBERED_MAX: usize = 64;
 const NODE_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Those that have a place.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Places(Arc<All>);
 
 #[derive(Debug)]
@@ -56,18 +57,10 @@ struct All {
     crowd: Crowd,
 }
 
-impl Default for All {
-    fn default() -> Self {
-        Self {
-            taken: Mutex::default(),
-            of_nodes: Arc::new(Semaphore::new(NODES_MAX)),
-            crowd: Crowd::default(),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
+    /// Of one origin among those that have not shown who they are.
+    of_origin_max: usize,
     /// In the order in which they came.
     connections: BTreeMap<u64, Connection>,
     drawn: u64,
@@ -109,6 +102,25 @@ pub(crate) struct Vouched {
 }
 
 impl Places {
+    /// Those of a server with TLS, or without it.
+    pub(super) fn new(is_tls: bool) -> Self {
+        let taken = Taken {
+            of_origin_max: if is_tls {
+                UNPROVEN_OF_ORIGIN_MAX
+            } else {
+                CONNECTIONS_MAX
+            },
+            connections: BTreeMap::new(),
+            drawn: 0,
+            nodes: BTreeMap::new(),
+        };
+        Self(Arc::new(All {
+            taken: Mutex::new(taken),
+            of_nodes: Arc::new(Semaphore::new(NODES_MAX)),
+            crowd: Crowd::default(),
+        }))
+    }
+
     /// Somebody comes, and gets a place. Whoever has to go for it is ended.
     pub(super) fn enter(&self, from: IpAddr) -> Place {
         let origin = Origin::from(from);
@@ -199,7 +211,8 @@ impl Taken {
 
     /// Who has to go when one more comes from there, if anybody has.
     fn who_goes(&self, origin: Origin) -> Option<u64> {
-        if let (UNPROVEN_OF_ORIGIN_MAX.., longest) = self.unproven_of(origin) {
+        let (count, longest) = self.unproven_of(origin);
+        if count >= self.of_origin_max {
             return longest;
         }
         if self.count_without_nodes() < CONNECTIONS_MAX {
@@ -306,7 +319,7 @@ impl Vouched {
         // Before it is one of them: whoever is about to be told that it is nobody goes after those that were.
         let (count, longest) = taken.unproven_of(origin);
         taken.put(self.number, Standing::Unproven);
-        let goes = longest.filter(|_| count >= UNPROVEN_OF_ORIGIN_MAX);
+        let goes = longest.filter(|_| count >= taken.of_origin_max);
         let goes = goes.and_then(|number| taken.connections.remove(&number));
         drop(taken);
         self.places.end(goes);
@@ -351,9 +364,19 @@ mod tests {
         places.iter().filter(|place| stays(place)).count()
     }
 
+    /// Programs of one machine ask many things at once, and without TLS none of them may have anything to show.
+    #[test]
+    fn without_tls_those_of_one_machine_have_all_places() {
+        let places = Places::new(false);
+        let all = crowd(&places, STRANGER, CONNECTIONS_MAX);
+        assert_eq!(staying(&all), CONNECTIONS_MAX);
+        let _one_more = enter(&places, STRANGER);
+        assert_eq!(staying(&all), CONNECTIONS_MAX - 1);
+    }
+
     #[test]
     fn one_origin_takes_no_more_than_its_part_and_its_oldest_goes() {
-        let places = Places::default();
+        let places = Places::new(true);
         let other = enter(&places, OTHER);
         let strangers = crowd(&places, STRANGER, UNPROVEN_OF_ORIGIN_MAX);
         assert_eq!(staying(&strangers), UNPROVEN_OF_ORIGIN_MAX);
@@ -369,7 +392,7 @@ mod tests {
 
     #[test]
     fn of_many_origins_the_one_with_most_gives_way() {
-        let places = Places::default();
+        let places = Places::new(true);
         let first = enter(&places, STRANGER);
         let two = crowd(&places, OTHER, 2);
         let many = crowd_of_many(&places, CONNECTIONS_MAX - 2);
@@ -382,7 +405,7 @@ mod tests {
 
     #[test]
     fn who_has_shown_who_he_is_goes_for_nobody() {
-        let places = Places::default();
+        let places = Places::new(true);
         let callers = crowd(&places, OTHER, 20);
         for caller in &callers {
             caller.vouched().note_caller();
@@ -401,7 +424,7 @@ mod tests {
 
     #[test]
     fn callers_leave_places_for_those_that_come() {
-        let places = Places::default();
+        let places = Places::new(true);
         let callers = crowd(&places, OTHER, CALLERS_OF_ORIGIN_MAX);
         for caller in &callers {
             caller.vouched().note_caller();
@@ -426,7 +449,7 @@ mod tests {
 
     #[test]
     fn callers_that_are_nobody_any_more_are_no_more_than_others_of_an_origin() {
-        let places = Places::default();
+        let places = Places::new(true);
         let callers = crowd(&places, OTHER, CALLERS_OF_ORIGIN_MAX);
         for caller in &callers {
             caller.vouched().note_caller();
@@ -441,7 +464,7 @@ mod tests {
     /// It is told so yet, by the task that would be ended.
     #[test]
     fn who_is_nobody_any_more_is_not_the_one_that_goes_for_it() {
-        let places = Places::default();
+        let places = Places::new(true);
         let caller = enter(&places, OTHER);
         caller.vouched().note_caller();
         let others = crowd(&places, OTHER, UNPROVEN_OF_ORIGIN_MAX);
@@ -455,7 +478,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nodes_have_places_of_their_own_and_give_way_to_nodes_only() {
-        let places = Places::default();
+        let places = Places::new(true);
         let nodes = crowd(&places, OTHER, 60);
         for (number, node) in (1..).zip(&nodes) {
             node.note_node(NodeId(number)).await;
@@ -482,7 +505,7 @@ mod tests {
     /// What nodes ask is answered soon, and one that is answered goes for nobody.
     #[tokio::test(start_paused = true)]
     async fn a_node_waits_a_moment_for_a_place_before_another_one_goes_for_it() {
-        let places = Places::default();
+        let places = Places::new(true);
         let mut nodes = crowd(&places, OTHER, UNPROVEN_OF_ORIGIN_MAX);
         nodes.extend(crowd(&places, STRANGER, NODES_MAX - nodes.len()));
         for node in &nodes {
@@ -512,7 +535,7 @@ mod tests {
     /// A node shakes hands while others come from as many addresses as they like.
     #[tokio::test]
     async fn who_comes_from_where_nodes_are_goes_last() {
-        let places = Places::default();
+        let places = Places::new(true);
         enter(&places, OTHER).note_node(NodeId(1)).await;
         let nodes = crowd(&places, OTHER, 10);
         let strangers = crowd_of_many(&places, 3 * CONNECTIONS_MAX);
@@ -528,7 +551,7 @@ mod tests {
 
     #[tokio::test]
     async fn whose_place_is_gone_is_ended() {
-        let places = Places::default();
+        let places = Places::new(true);
         let pending = || tokio::spawn(std::future::pending::<()>());
         let place = enter(&places, STRANGER);
         let task = pending();

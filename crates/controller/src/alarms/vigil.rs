@@ -107,7 +107,11 @@ async fn keep(controller: Controller, mut way: watch::Receiver<Way>) {
     let mut memory = Memory::default();
     loop {
         memory.pass(&controller, &mut way).await;
-        sleep(PASS_PAUSE).await;
+        // What changes in between may be over soon: whom to tell is read as soon as the metadata is there.
+        tokio::select! {
+            () = sleep(PASS_PAUSE) => {}
+            Ok(()) = way.changed() => {}
+        }
     }
 }
 
