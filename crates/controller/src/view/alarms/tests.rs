@@ -1,10 +1,15 @@
 //! What is seen of a cluster, and what is held of it.
 
 use holdfast_api::documents::{
-    Device, DeviceState, DeviceTier, LocalReport, LocalSilence, Room, Vitals,
+    Device, DeviceState, DeviceTier, ListedMember, LocalJoining, LocalMetadata, LocalReport,
+    LocalSilence, LocalSlice, MemberState, Mending, Room, Vitals,
 };
+use holdfast_control::{AlarmBook, HOLD_MAX_MS, Moment};
 use holdfast_model::Sequence;
-use holdfast_model::record::{IntentRecord, MaintenanceRecord, Membership, NodeStanding as Wanted};
+use holdfast_model::record::{
+    AlarmRulesRecord, AlarmsRecord, IntentRecord, MaintenanceRecord, Membership,
+    NodeStanding as Wanted,
+};
 
 use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
 use super::*;
@@ -27,6 +32,28 @@ fn looked(inventory: &Inventory, reports: &Reports) -> Looked {
 fn value(looked: &Looked, kind: AlarmKind, subject: &str) -> Option<Option<u64>> {
     let seen = looked.all.seen.get(&(kind, subject.to_owned()));
     seen.map(|it| it.value)
+}
+
+/// The alarms of a kind that are raised if all stays as it is for as long as that takes: what each is about, and what it says.
+fn raised(looked: &Looked, kind: AlarmKind) -> Vec<(String, String)> {
+    let (mut book, rules) = (AlarmBook::default(), AlarmRulesRecord::default());
+    let mut record = AlarmsRecord::default();
+    for steady_ms in [0, HOLD_MAX_MS] {
+        let now = Moment {
+            steady_ms,
+            wall_ms: 5 * DAY,
+        };
+        record = book
+            .observe(&record, &rules, now, &looked.all)
+            .unwrap_or(record);
+    }
+    let raised = record.raised.into_iter();
+    let raised = raised.filter(|it| it.kind == kind.text().code);
+    raised.map(|it| (it.subject, it.detail)).collect()
+}
+
+fn alarm(subject: &str, detail: &str) -> Vec<(String, String)> {
+    vec![(subject.to_owned(), detail.to_owned())]
 }
 
 fn with(mut inventory: Inventory, standings: &[(u16, Wanted)]) -> Inventory {
@@ -351,4 +378,190 @@ fn who_follows_the_metadata_no_more_is_told_as_far_as_it_is_known() {
     let many: Vec<NodeRecord> = (1..=12).map(record).collect();
     let told = nobody_follows(&reports(&[1]), &many, NodeId(1), since_ms);
     assert!(told.contains("n8, n9 and 3 more"), "{told}");
+}
+
+/// Three nodes that are there, with what two of them hold.
+fn three(first: Vec<LocalSlice>, second: Vec<LocalSlice>) -> Reports {
+    Reports::of([local(1, first), local(2, second), local(3, Vec::new())])
+}
+
+#[test]
+fn a_sync_that_brings_nothing_is_stuck() {
+    let kind = AlarmKind::SyncStuck;
+    let lacking = [(1, Membership::InSync), (2, ABSENT)];
+    let slices = vec![slice_record(0, &lacking), slice_record(1, &BOTH)];
+    let inventory = with(inventory(slices), &[]);
+    let good = |is_primary| local_slice(1, 5, is_primary, 1);
+    let left = |bytes: u64| {
+        let joining = LocalJoining {
+            node: 2,
+            bytes_done: (1 << 20) - bytes,
+            bytes_total: 1 << 20,
+            ..LocalJoining::default()
+        };
+        let led = LocalSlice {
+            joining: vec![joining],
+            ..local_slice(0, 5, true, 1 << 20)
+        };
+        three(vec![led, good(true)], vec![good(false)])
+    };
+    let mut progress = Progress::default();
+    let mut look = |reports: &Reports, seconds: u64| {
+        let maintenance = MaintenanceRecord::default();
+        let clocks = (seconds * 1000, 5 * DAY);
+        alarm_observations(&inventory, reports, &mut progress, &maintenance, clocks)
+    };
+    let half = left(1 << 19);
+    let first = look(&left(1 << 20), 10);
+    assert_eq!(value(&first, kind, "volume demo"), Some(None));
+    let moved = look(&half, 20);
+    assert_eq!(value(&moved, kind, "volume demo"), Some(Some(0)));
+    let nearly = look(&half, 919);
+    assert_eq!(value(&nearly, kind, "volume demo"), Some(Some(899)));
+    assert_eq!(raised(&nearly, kind), []);
+    let stuck = look(&half, 920);
+    let words = "512KiB are to be brought, and nothing was since 1970-01-05 23:45 UTC";
+    assert_eq!(raised(&stuck, kind), alarm("volume demo", words));
+    // Of a node that is away it is not known what it lacks: it is neither stuck nor over.
+    let held = vec![local_slice(0, 5, true, 1), good(true)];
+    let away = Reports::of([local(1, held), local(3, Vec::new())]);
+    let unseen = look(&away, 930);
+    assert_eq!(value(&unseen, kind, "volume demo"), Some(None));
+    let done = look(&left(0), 940);
+    assert_eq!(value(&done, kind, "volume demo"), Some(Some(0)));
+}
+
+#[test]
+fn bad_blocks_are_an_alarm_until_they_are_put_right() {
+    let kind = AlarmKind::BadBlocks;
+    let bad = LocalSlice {
+        bad_blocks: 3,
+        ..local_slice(0, 5, false, 1)
+    };
+    let good = |is_primary| local_slice(0, 5, is_primary, 1);
+    let all = with(inventory(vec![slice_record(0, &BOTH)]), &[]);
+    let seen = looked(&all, &three(vec![good(true)], vec![bad.clone()]));
+    let words = "3 blocks are known to be bad on it";
+    assert_eq!(raised(&seen, kind), alarm("node n2", words));
+    assert_eq!(value(&seen, kind, "node n1"), Some(Some(0)));
+    // What was put right is told, and is no alarm; nor is what a copy lacks that is not in sync.
+    let mended = LocalReport {
+        mending: Some(Mending {
+            blocks: 3,
+            seconds: 1,
+        }),
+        ..local(2, vec![good(false)])
+    };
+    let mended = Reports::of([local(1, vec![good(true)]), mended, local(3, Vec::new())]);
+    let lacking = [(1, Membership::InSync), (2, ABSENT)];
+    let behind = with(inventory(vec![slice_record(0, &lacking)]), &[]);
+    for (inventory, reports) in [
+        (&all, mended),
+        (&behind, three(vec![good(true)], vec![bad])),
+    ] {
+        let seen = looked(inventory, &reports);
+        assert_eq!(value(&seen, kind, "node n2"), Some(Some(0)));
+        assert_eq!(raised(&seen, kind), []);
+    }
+}
+
+/// What each node hears of members of etcd, all on this machine: the last is as it is said.
+fn hears(node: u16, last: MemberState) -> LocalReport {
+    let states = [MemberState::Answers, MemberState::Answers, last];
+    let listed = (1..).zip(states).map(|(number, state)| ListedMember {
+        member: format!("{number}"),
+        name: format!("n{number}"),
+        endpoints: vec![format!("http://127.0.0.1:{number}")],
+        peers: Vec::new(),
+        votes: true,
+        state,
+    });
+    LocalReport {
+        metadata_listed: listed.collect(),
+        ..local(node, Vec::new())
+    }
+}
+
+#[test]
+fn a_member_of_etcd_is_lost_if_no_node_reaches_it() {
+    use MemberState::{Answers, Silent};
+    let kind = AlarmKind::MetadataMemberLost;
+    let all = with(inventory(Vec::new()), &[]);
+    let seen = looked(&all, &Reports::of([1, 2, 3].map(|it| hears(it, Silent))));
+    let words = "2 of 3 members of etcd answer: n3 at http://127.0.0.1:3 does not answer; with 1 more lost the metadata is away: \
+                 hosts' I/O goes on, but nothing can be changed, and no node that dies is replaced";
+    assert_eq!(raised(&seen, kind), alarm("metadata", words));
+    let reached = [hears(1, Silent), hears(2, Answers), hears(3, Silent)];
+    for reports in [[1, 2, 3].map(|it| hears(it, Answers)), reached] {
+        let seen = looked(&all, &Reports::of(reports));
+        assert_eq!(value(&seen, kind, "metadata"), Some(Some(0)));
+    }
+    // One that stands on the machine of a node in maintenance is away with that.
+    let maintained = with(all, &[(3, Wanted::Maintenance)]);
+    let seen = looked(
+        &maintained,
+        &Reports::of([1, 2].map(|it| hears(it, Silent))),
+    );
+    assert_eq!(value(&seen, kind, "metadata"), Some(None));
+    let held = "metadata-member-lost of metadata";
+    assert!(seen.held.contains(held), "{:?}", seen.held);
+}
+
+#[test]
+fn a_node_that_does_not_follow_the_metadata_has_lost_it() {
+    let kind = AlarmKind::MetadataLost;
+    let all = with(inventory(Vec::new()), &[]);
+    for (metadata, words) in [
+        (LocalMetadata::Unreached, "it does not reach the metadata"),
+        (
+            LocalMetadata::Behind,
+            "it does not believe the metadata, which has gone back, or is another cluster's",
+        ),
+    ] {
+        let astray = LocalReport {
+            metadata,
+            ..local(3, Vec::new())
+        };
+        let seen = looked(&all, &Reports::of([local(1, Vec::new()), astray]));
+        assert_eq!(raised(&seen, kind), alarm("node n3", words));
+        assert_eq!(value(&seen, kind, "node n1"), Some(Some(0)));
+        // Of one that does not answer it is not known.
+        assert_eq!(value(&seen, kind, "node n2"), None);
+    }
+}
+
+#[test]
+fn metadata_that_any_node_finds_full_is_full() {
+    let kind = AlarmKind::MetadataFull;
+    let all = with(inventory(Vec::new()), &[]);
+    let seen = looked(&all, &three(Vec::new(), Vec::new()));
+    assert_eq!(value(&seen, kind, "metadata"), Some(Some(0)));
+    let full = LocalReport {
+        metadata_full: true,
+        ..local(2, Vec::new())
+    };
+    let seen = looked(&all, &Reports::of([local(1, Vec::new()), full]));
+    assert_eq!(raised(&seen, kind), alarm("metadata", METADATA_FULL));
+}
+
+/// The volume promises 10 GiB with its copies.
+#[test]
+fn what_volumes_promise_is_compared_with_the_room_of_all_nodes() {
+    let kind = AlarmKind::Overcommitted;
+    let all = with(inventory(vec![slice_record(0, &BOTH)]), &[]);
+    let room = |mib: u64| {
+        Reports::of([1, 2, 3].map(|node| LocalReport {
+            room: Room {
+                bytes: mib << 20,
+                used_bytes: 0,
+            },
+            ..local(node, Vec::new())
+        }))
+    };
+    let much = looked(&all, &room(2048));
+    assert_eq!(value(&much, kind, "cluster"), Some(Some(166)));
+    assert_eq!(raised(&much, kind), []);
+    let little = looked(&all, &room(1024));
+    let words = "volumes promise 10GiB with their copies, and there are 3GiB: 333 %";
+    assert_eq!(raised(&little, kind), alarm("cluster", words));
 }
