@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledge, AlarmChoice, AlarmKindChange, AlarmQuery, CertificateOf, ListedMember,
     LocalMetadata, LocalReport, MailPut, MailSecurity, MemberState, Receiver, ReceiverPut, Room,
-    WebhookPut,
+    Vitals, WebhookPut,
 };
 use holdfast_api::{Api, Conditional, Precondition, ProblemKind};
 use holdfast_controller::Controller;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::support::away::{Away, session};
-use crate::support::{CLUSTER, Node, controller, open};
+use crate::support::{CLUSTER, Node, controller, full, open};
 
 /// How long whoever steers may take: to begin, which is three seconds, and to look some times.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -242,6 +242,41 @@ async fn a_receiver_that_cannot_be_told_is_tried_again_and_one_that_refuses_is_g
     fill(&nodes[0], 10);
     let told = never.told(2).await;
     assert!(told[1].to_string().contains("cleared"), "{told:?}");
+    steering.abort();
+}
+
+/// Nobody would be told of metadata that is full, nor of what happens meanwhile, if that had to be put on record first.
+#[tokio::test]
+async fn alarms_are_told_from_memory_while_the_metadata_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let node = node(1, 10, &store).await;
+    node.reporter.0.lock().unwrap().vitals = Some(Vitals {
+        longest_stall_ms: 3000,
+        ..Vitals::default()
+    });
+    let hook = told_of(&controller).await;
+    let (session, full) = full::session(&store);
+    let steering = Controller::new(CLUSTER, session, None).steer();
+    let told = hook.told(1).await;
+    assert_eq!(field(&told[0], "code"), "stall-budget");
+    all_told(&controller).await;
+    full.is_full.store(true, Ordering::Relaxed);
+    node.reporter.0.lock().unwrap().metadata_full = true;
+    let told = hook.told(2).await;
+    assert_eq!(field(&told[1], "code"), "metadata-full");
+    // What has to be so for some time is told as well, and nothing of the rest again.
+    node.reporter.0.lock().unwrap().metadata = LocalMetadata::Unreached;
+    let told = hook.told(3).await;
+    assert_eq!(field(&told[2], "code"), "metadata-lost");
+    let on_record = alarms(&controller, AlarmChoice::All).await;
+    assert_eq!(on_record.len(), 1, "{on_record:#?}");
+    // When there is room again it is put on record, and who was told is told nothing more.
+    full.is_full.store(false, Ordering::Relaxed);
+    raised(&controller, 3).await;
+    all_told(&controller).await;
+    assert_eq!(hook.told.lock().unwrap().len(), 3);
     steering.abort();
 }
 

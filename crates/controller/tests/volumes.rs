@@ -1,7 +1,7 @@
 //! The control plane over an embedded store and nodes that only report.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
@@ -19,7 +19,7 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{NAMES_PREFIX, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_model::{ClusterId, NodeId, Policy, SLICE_SIZE};
 
-use crate::support::{CLUSTER, Node, controller, open, stalls_of};
+use crate::support::{CLUSTER, Node, controller, full, open, stalls_of};
 
 /// Volumes are deleted that nobody uses.
 const UNUSED: VolumeDelete = VolumeDelete { force: false };
@@ -556,52 +556,6 @@ fn forgetful(inner: Session, looks: u32) -> Session {
     }
 }
 
-/// A session with a store that takes no change, and how many it has refused.
-fn full(inner: Session) -> (Session, Arc<AtomicU32>) {
-    struct Full {
-        inner: holdfast_metadata::Requests,
-        answers: tokio::sync::mpsc::Sender<(MetadataToken, MetadataAnswer)>,
-        refused: Arc<AtomicU32>,
-    }
-    impl holdfast_metadata::session::Submit for Full {
-        fn submit(&self, token: MetadataToken, request: MetadataRequest) {
-            let MetadataRequest::Transact(transaction) = &request else {
-                return self.inner.submit(token, request);
-            };
-            let mut operations = transaction.success.iter();
-            if !operations.any(|operation| matches!(operation, Operation::Put { .. })) {
-                return self.inner.submit(token, request);
-            }
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            let answer = MetadataAnswer::Failed(MetadataError::Full);
-            self.answers.try_send((token, answer)).unwrap();
-        }
-    }
-    let (sender, answers) = tokio::sync::mpsc::channel(64);
-    let Session {
-        requests,
-        answers: mut told,
-    } = inner;
-    let refused = Arc::new(AtomicU32::new(0));
-    let full = Full {
-        inner: requests,
-        answers: sender.clone(),
-        refused: Arc::clone(&refused),
-    };
-    tokio::spawn(async move {
-        while let Some(one) = told.recv().await {
-            if sender.send(one).await.is_err() {
-                return;
-            }
-        }
-    });
-    let session = Session {
-        requests: holdfast_metadata::Requests::new(Arc::new(full)),
-        answers,
-    };
-    (session, refused)
-}
-
 /// Nothing is tried again that waits for an operator to make room, and that is said.
 #[tokio::test]
 async fn orders_end_at_once_where_the_metadata_is_full() {
@@ -609,7 +563,8 @@ async fn orders_end_at_once_where_the_metadata_is_full() {
     let store = open(folder.path());
     let _node = Node::start(1, &store).await;
     controller(&store).await;
-    let (session, refused) = full(store.session());
+    let (session, full) = full::session(&store);
+    full.is_full.store(true, Ordering::Relaxed);
     let controller = Controller::new(CLUSTER, session, None);
     let make = controller.create_volume(wanted("demo", 4096, Policy::None));
     let made = make.await.unwrap_err();
@@ -623,7 +578,8 @@ async fn orders_end_at_once_where_the_metadata_is_full() {
         let hint = problem.hint.expect("it says what to do");
         assert!(hint.contains("etcdctl alarm disarm"), "{hint}");
     }
-    assert_eq!(refused.load(Ordering::Relaxed), 2, "one attempt for each");
+    let refused = full.refused.load(Ordering::Relaxed);
+    assert_eq!(refused, 2, "one attempt for each");
 }
 
 #[tokio::test]

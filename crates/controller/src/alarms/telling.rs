@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use holdfast_api::documents::AlarmSeverity;
@@ -54,6 +54,8 @@ struct Try {
 struct Known {
     /// The last change of which it has been told.
     delivered: AtomicU64,
+    /// What came of that, for when it can be put on record.
+    ended: Mutex<Outcome>,
     /// How often it could not be told since.
     failures: AtomicU32,
     /// Whether it hears of anything: decided once, when a message is about to be sent, or when that is called off.
@@ -71,7 +73,14 @@ impl Known {
         self.failures.store(failures, Ordering::Relaxed);
         if !matches!(outcome, Outcome::Trouble(_, false)) {
             self.delivered.fetch_max(until, Ordering::Relaxed);
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.clone_from(outcome);
         }
+    }
+
+    fn ended(&self) -> Outcome {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.clone()
     }
 }
 
@@ -126,10 +135,11 @@ impl Telling {
             // Another place under the same name has been told nothing yet.
             let last = self.tries.get(name).filter(|it| it.record == *record);
             let known = last.map(|it| Arc::clone(&it.known)).unwrap_or_default();
-            let told = told.unwrap_or(kept.alarms.changes);
-            let told = told.max(known.delivered.load(Ordering::Relaxed));
+            let noted = told.unwrap_or(kept.alarms.changes);
+            let told = noted.max(known.delivered.load(Ordering::Relaxed));
+            let until = if self.is_from_memory { told } else { noted };
             let on_record = failures(name, &kept.alarms);
-            if told >= kept.alarms.changes || !self.is_due(name, record, on_record) {
+            if until >= kept.alarms.changes || !self.is_due(name, record, on_record) {
                 continue;
             }
             let failures = last.map_or(on_record, |it| it.failures(record, on_record));
@@ -233,21 +243,14 @@ struct Delivery {
 
 async fn tell(controller: Controller, it: Delivery) {
     let (name, until) = (&it.name, it.alarms.changes);
-    let news = news(&it.alarms, it.told, it.record.critical_only);
-    let forgotten = forgotten_changes(&it.alarms, it.told);
-    let outcome = if news.is_empty() && forgotten == 0 {
-        Outcome::NotMeant
-    } else if is_closed(&it.record) {
-        Outcome::Trouble(CLOSED.to_owned(), false)
+    let outcome = if it.told < until {
+        let outcome = attempt(&controller, &it).await;
+        it.known.note(until, it.failures, &outcome);
+        outcome
     } else {
-        send(&controller, (&it.record, &it.known), (&news, forgotten)).await
+        // It has only to be put on record, where there was no room for that.
+        it.known.ended()
     };
-    match &outcome {
-        Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
-        Outcome::Trouble(why, true) => tracing::warn!("tell {name} of alarms: given up: {why}"),
-        Outcome::NotMeant | Outcome::Told => {}
-    }
-    it.known.note(until, it.failures, &outcome);
     if it.is_from_memory {
         return;
     }
@@ -257,9 +260,31 @@ async fn tell(controller: Controller, it: Delivery) {
     }
 }
 
+/// Tells it, if anything of it is for that receiver.
+async fn attempt(controller: &Controller, it: &Delivery) -> Outcome {
+    let name = &it.name;
+    let news = news(&it.alarms, it.told, it.record.critical_only);
+    let forgotten = forgotten_changes(&it.alarms, it.told);
+    let outcome = if news.is_empty() && forgotten == 0 {
+        Outcome::NotMeant
+    } else if is_closed(&it.record) {
+        Outcome::Trouble(CLOSED.to_owned(), false)
+    } else {
+        send(controller, (&it.record, &it.known), (&news, forgotten)).await
+    };
+    match &outcome {
+        Outcome::Trouble(why, false) => tracing::warn!("tell {name} of alarms: {why}"),
+        Outcome::Trouble(why, true) => tracing::warn!("tell {name} of alarms: given up: {why}"),
+        Outcome::NotMeant | Outcome::Told => {}
+    }
+    outcome
+}
+
 /// What came of telling a receiver.
+#[derive(Clone, Debug, Default)]
 enum Outcome {
     /// Nothing of it was for that receiver.
+    #[default]
     NotMeant,
     /// It was told.
     Told,

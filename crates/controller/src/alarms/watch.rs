@@ -1,4 +1,8 @@
 //! What whoever steers does about alarms, in each of its passes.
+//!
+//! Invariants:
+//! - what the metadata has no room for is told all the same, and remembered until it is on record: while that lasts, alarms are raised and
+//!   over as ever, each under one number, by which it is known who was told of it.
 
 use std::collections::BTreeSet;
 
@@ -22,6 +26,8 @@ use crate::view::{Progress, alarm_observations, in_maintenance};
 pub(crate) struct AlarmWatch {
     begun: Instant,
     book: AlarmBook,
+    /// What there is, and is not on record because the metadata is full; and how many changes are on record.
+    unwritten: Option<(u64, AlarmsRecord)>,
     progress: Progress,
     telling: Telling,
     witnesses: Witnesses,
@@ -36,6 +42,7 @@ impl Default for AlarmWatch {
         Self {
             begun: Instant::now(),
             book: AlarmBook::default(),
+            unwritten: None,
             progress: Progress::default(),
             telling: Telling::default(),
             witnesses: Witnesses::default(),
@@ -68,14 +75,19 @@ impl AlarmWatch {
         let witnesses = &mut self.witnesses;
         witnesses.pass(controller, reports, (&mut seen, now.wall_ms));
         let mut book = self.book.clone();
-        let then = book.observe(&kept.alarms, &kept.rules, now, &seen);
+        let known = Kept {
+            alarms: self.known(&kept.alarms),
+            ..kept.clone()
+        };
+        let then = book.observe(&known.alarms, &kept.rules, now, &seen);
         let next = Kept {
-            alarms: then.unwrap_or_else(|| kept.alarms.clone()),
+            alarms: then.unwrap_or_else(|| known.alarms.clone()),
             maintenance,
             ..kept.clone()
         };
         let Some(mut transaction) = kept.until(&next) else {
             self.book = book;
+            self.unwritten = None;
             return Some(self.tell(controller, &kept, now));
         };
         transaction.compare.push(Compare::Value {
@@ -84,20 +96,24 @@ impl AlarmWatch {
         });
         let told = match controller.desk.transact(transaction).await {
             // What it follows from has changed meanwhile: the next pass sees how.
-            Ok(outcome) if !outcome.succeeded => &kept,
+            Ok(outcome) if !outcome.succeeded => &known,
             Ok(_) => {
                 self.book = book;
-                log(&kept.alarms, &next.alarms);
+                self.unwritten = None;
+                log(&known.alarms, &next.alarms);
                 &next
             }
             // That the metadata takes no change is what is to be told.
             Err(MetadataError::Full) => {
                 self.complain("the metadata is full: alarms are told, and cannot be put on record");
+                self.book = book;
+                self.unwritten = Some((kept.alarms.changes, next.alarms.clone()));
+                log(&known.alarms, &next.alarms);
                 &next
             }
             Err(error) => {
                 self.complain(&format!("alarms cannot be put on record: {error}"));
-                &kept
+                &known
             }
         };
         Some(self.tell(controller, told, now))
@@ -134,6 +150,25 @@ impl AlarmWatch {
             let held_ms = held_ms.saturating_sub(twice_ms);
             self.book.count_in(kind, &subject, held_ms);
         }
+    }
+
+    /// What is on record, and what the metadata had no room for. If another one has raised or cleared anything since, that is left to him.
+    fn known(&self, kept: &AlarmsRecord) -> AlarmsRecord {
+        let unwritten = self.unwritten.as_ref();
+        let Some((_, unwritten)) = unwritten.filter(|(changes, _)| *changes == kept.changes) else {
+            return kept.clone();
+        };
+        let mut known = AlarmsRecord {
+            told: kept.told.clone(),
+            undelivered: kept.undelivered.clone(),
+            ..unwritten.clone()
+        };
+        for entry in &mut known.raised {
+            if let Some(on_record) = kept.raised.iter().find(|it| it.id == entry.id) {
+                entry.acknowledged.clone_from(&on_record.acknowledged);
+            }
+        }
+        known
     }
 
     async fn kept(&mut self, controller: &Controller) -> Option<Kept> {

@@ -1,6 +1,7 @@
 //! Nodes that only report, and an embedded store.
 
 pub(crate) mod away;
+pub(crate) mod full;
 
 use std::net::SocketAddr;
 use std::path::Path;
