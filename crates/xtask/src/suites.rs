@@ -138,7 +138,10 @@ impl Suite {
         let mut command = Command::new(&self.program);
         command
             .current_dir(&self.folder)
-            .env("CARGO_MANIFEST_DIR", &self.folder);
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            // An error's own backtrace stands behind what it says, and is long: where only the end of all this is kept,
+            // what it says was lost. That of the panic stays.
+            .env("RUST_LIB_BACKTRACE", "0");
         succeed_or_say(&mut command, FAILURES).with_context(|| self.describe(root))
     }
 }
