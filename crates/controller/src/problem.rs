@@ -226,7 +226,9 @@ pub(crate) fn in_use(name: &VolumeName, sessions: u32) -> Problem {
         ProblemKind::VolumeInUse,
         format!("volume {name} is in use: initiators have {them} with its target"),
     )
-    .hint("log them out first; `holdfast volume delete --force` takes it away from them")
+    .hint(format!(
+        "log them out first; `holdfast volume delete {name} --force` takes it away from them"
+    ))
 }
 
 pub(crate) fn may_be_in_use(name: &VolumeName, node: &str) -> Problem {
@@ -234,7 +236,9 @@ pub(crate) fn may_be_in_use(name: &VolumeName, node: &str) -> Problem {
         ProblemKind::VolumeInUse,
         format!("node {node} does not say whether initiators use volume {name} there"),
     )
-    .hint("start the node first; if it is off, `holdfast volume delete --force`")
+    .hint(format!(
+        "start the node first; if it is off, `holdfast volume delete {name} --force`"
+    ))
 }
 
 pub(crate) fn name(error: NameError) -> Problem {

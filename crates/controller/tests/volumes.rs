@@ -323,7 +323,11 @@ async fn a_volume_in_use_is_not_deleted_unless_that_is_forced() {
     let problem = controller.delete_volume("first", UNUSED).await.unwrap_err();
     assert_eq!(problem.kind, ProblemKind::VolumeInUse);
     assert!(problem.detail.contains("2 sessions"), "{problem}");
-    assert!(problem.hint.unwrap().contains("--force"));
+    let hint = problem.hint.unwrap();
+    assert!(
+        hint.contains("`holdfast volume delete first --force`"),
+        "{hint}"
+    );
     // Nobody uses the other one, and who is just logging out is waited for.
     controller.delete_volume("second", UNUSED).await.unwrap();
     let (deleted, ()) = tokio::join!(controller.delete_volume("first", UNUSED), async {

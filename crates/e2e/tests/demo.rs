@@ -257,7 +257,8 @@ fn a_volume_in_use_is_deleted_by_force_only() {
         };
         let said = fails(FAILED, &text(&delete(&["other", "--yes"])))?;
         ensure!(said.contains("3 sessions"), "one on each path: {said}");
-        ensure!(said.contains("--force"), "it does not say how: {said}");
+        let how = "holdfast volume delete other --force";
+        ensure!(said.contains(how), "it does not say how: {said}");
         host.run(host.disk().write(0, vec![7; 512].into(), 0))?;
         // Nobody uses the other one, and who has just gone is waited for.
         drop(host);
