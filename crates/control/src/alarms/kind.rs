@@ -203,7 +203,8 @@ const TEXTS: [AlarmText; AlarmKind::ALL.len()] = [
         title: "A node is lost",
         meaning: "A node does not answer, or nothing that it holds can be relied on. What it held has a copy less until it is back, or that is made anew elsewhere. One that was told to stop is not lost before it has been away for ten minutes.",
         action: "On its machine: `systemctl start holdfast-node`, and if it does not stay up, `journalctl -u holdfast-node`; \
-                 where that does not answer either, see to the machine and its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
+                 one of a demo: the line that the demo printed when it ended (`command` in `demo.json`). \
+                 Where the machine does not answer either, see to it and its network. If it does not come back: \"A node is lost\" in docs/day2.md.",
     },
     AlarmText {
         code: "device-lost",

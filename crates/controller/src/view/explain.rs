@@ -447,7 +447,8 @@ pub(crate) fn add_elsewhere() -> Remedy {
 
 pub(crate) fn start(node: &str) -> Remedy {
     remedy(format!(
-        "start {node}: on its machine `systemctl start holdfast-node`; one of a demo by its command in `demo.json`"
+        "start {node}: on its machine `systemctl start holdfast-node`; one of a demo by the line that the demo printed when it \
+         ended (`command` in `demo.json`)"
     ))
 }
 

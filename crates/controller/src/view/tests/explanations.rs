@@ -233,7 +233,15 @@ fn a_node_that_is_down_may_be_one_whose_machine_is_gone() {
     let [start, replace] = &down.remedies[..] else {
         panic!("two remedies: {down:?}");
     };
-    assert!(start.what.contains("`systemctl start holdfast-node`"));
+    // The alarm says the same.
+    let action = holdfast_control::AlarmKind::NodeLost.text().action;
+    for how in [
+        "`systemctl start holdfast-node`",
+        "the line that the demo printed when it ended (`command` in `demo.json`)",
+    ] {
+        assert!(start.what.contains(how), "{}", start.what);
+        assert!(action.contains(how), "{action}");
+    }
     for chapter in ["A machine that is replaced", "A machine that goes for good"] {
         assert!(replace.what.contains(chapter), "{}", replace.what);
     }
