@@ -109,27 +109,27 @@ fn maintenance(name: &str) -> Finding {
 fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) -> Finding {
     let held = inventory.held_by(node).len();
     let left = Count::of(held, "replica");
+    let cancel = |what: &str| {
+        let order = format!("holdfast node drain {name} --cancel");
+        command(what.to_owned(), order)
+    };
     if held == 0 {
         let remove = command(
             format!("take {name} out of the cluster"),
             format!("holdfast node remove {name}"),
         );
         return Finding {
-            remedies: vec![remove],
+            remedies: vec![remove, cancel("have it take copies again after all")],
             ..finding(
                 FindingKind::Draining,
                 "it is drained, and can go".to_owned(),
             )
         };
     }
-    let cancel = command(
-        "let what is there stay after all".to_owned(),
-        format!("holdfast node drain {name} --cancel"),
-    );
     let mut waits_for = vec![wait(format!("{left} to move away"))];
     let (obstacles, mut remedies) = drain::obstacles(inventory, reports, node);
     waits_for.extend(obstacles);
-    remedies.push(cancel);
+    remedies.push(cancel("let what is there stay after all"));
     Finding {
         waits_for,
         remedies,

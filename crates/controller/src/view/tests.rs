@@ -444,7 +444,11 @@ fn a_node_is_drained_when_it_can_be_removed() {
         let drained = nodes(inventory, &reports).nodes[2].is_drained;
         let explained = explain(inventory, &reports);
         let third = explained.nodes.iter().find(|node| node.node == "n3");
-        let what = &third.expect("it is being drained").findings[0].what;
+        let finding = &third.expect("it is being drained").findings[0];
+        let last = finding.remedies.last();
+        let last = last.and_then(|remedy| remedy.command.as_deref());
+        assert_eq!(last, Some("holdfast node drain n3 --cancel"));
+        let what = &finding.what;
         assert_eq!(drained, what == "it is drained, and can go", "{what}");
         assert_eq!(drained, removed.is_ok());
         drained
