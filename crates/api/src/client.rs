@@ -93,7 +93,7 @@ pub enum Failure {
     )]
     TokenInPlain,
     /// It is to be reached over TLS, and nobody is trusted.
-    #[error("no authority is trusted whose certificate it could show")]
+    #[error("the URL is https://, and nothing says whose certificate is to be trusted")]
     NoAuthority,
     /// There is no TLS with it.
     #[error(transparent)]

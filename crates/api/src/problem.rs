@@ -301,7 +301,11 @@ impl ProblemKind {
             Self::NoSuchMethod => "/api/v1/openapi.json describes which methods there are",
             Self::TooLong => "send a shorter one; /api/v1/openapi.json describes what is expected",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
-            Self::Unauthenticated => "log in, or bring a token: `holdfast token create` makes one",
+            Self::Unauthenticated => {
+                "people log in at the console, programs and the command line bring a token, in HOLDFAST_TOKEN. A demo prints the line \
+                 with `export` that has it (it is in the file `token` in its directory); of a cluster an administrator makes one at \
+                 the console, or root on one of its machines, with `--credentials`"
+            }
             Self::Forbidden => "have an administrator do it, or give you a role that may",
             Self::TooManyAttempts => "wait for as long as `Retry-After` says, and try again",
             Self::UserExists => "choose another name, or change the user that there is",

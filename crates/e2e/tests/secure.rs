@@ -86,7 +86,9 @@ fn who_shows_nothing_is_let_in_nowhere_and_who_may_less_does_less() {
             let known = [("HOLDFAST_CA", &*ca)];
             says(&fails(&known, &["--api", api, "status"])?, "HOLDFAST_TOKEN")?;
             let wrong = [known[0], ("HOLDFAST_TOKEN", "hft_nonsense")];
-            says(&fails(&wrong, &["--api", api, "status"])?, "nobody's")?;
+            let said = fails(&wrong, &["--api", api, "status"])?;
+            says(&said, "nobody's")?;
+            says(&said, "the line with `export`")?;
             let right = [known[0], ("HOLDFAST_TOKEN", &*token)];
             let status = done(&right, &["--api", api, "status"])?;
             ensure!(status["health"] == "healthy", "{status}");

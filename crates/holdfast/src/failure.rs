@@ -135,7 +135,8 @@ impl From<ClientError> for Failure {
             }
             ClientError::Unreachable(why) if why.iter().any(|(_, why)| is_trust(why)) => {
                 "--ca, or HOLDFAST_CA, names the certificate of the cluster's authority: authority.pem among the credentials of each \
-                 of its machines; on one of them --credentials, or HOLDFAST_CREDENTIALS, names those"
+                 of its machines; on one of them --credentials, or HOLDFAST_CREDENTIALS, names those. For a demo, give the line with \
+                 `export` that it printed: the file is tls/authority.pem in its directory"
             }
             ClientError::Unreachable(why) if why.iter().any(|(_, why)| is_in_plain(why)) => {
                 "say https://, with --ca or HOLDFAST_CA; where nobody can listen on the way, or it does not matter who does, \
@@ -178,6 +179,11 @@ mod tests {
         assert_eq!(Failure::new("no luck").to_string(), "no luck");
         let same = Failure::new("no luck; try again").hint("try again");
         assert_eq!(same.to_string(), "no luck; try again");
+        let url = "https://127.0.0.1:7460".parse().unwrap();
+        let trusts_none = ClientError::Unreachable(vec![(url, ApiFailure::NoAuthority)]);
+        let says = Failure::from(trusts_none).to_string();
+        assert!(says.contains("whose certificate"), "{says}");
+        assert!(says.contains("--ca, ") && says.contains("demo"), "{says}");
         let node = Failure::from(Problem::new(ProblemKind::NoSuchNode, "no node n9"));
         let says = "no node n9\n\nhint: `holdfast node list` tells which there are";
         assert_eq!(node.to_string(), says);

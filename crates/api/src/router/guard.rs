@@ -214,13 +214,7 @@ fn shows(
     }
     let session = cookie(headers, &session_cookie(cluster));
     let session = session.map(|session| Shows::Proof(Shown::Session(session)));
-    session.ok_or_else(|| {
-        Problem::new(
-            ProblemKind::Unauthenticated,
-            "who asks is not known",
-        )
-        .hint("log in, or bring a token: `holdfast token create` makes one; the command line takes it from HOLDFAST_TOKEN")
-    })
+    session.ok_or_else(|| Problem::new(ProblemKind::Unauthenticated, "who asks is not known"))
 }
 
 async fn who(

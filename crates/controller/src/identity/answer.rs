@@ -375,12 +375,10 @@ fn wrong() -> Problem {
 }
 
 fn nobody(kind: ProofKind) -> Problem {
-    let (detail, hint) = match kind {
-        ProofKind::Token => (
-            "the token is nobody's, or has expired, or was revoked",
-            "`holdfast token create` makes another one",
-        ),
-        ProofKind::Session => ("the login has ended", "log in again"),
-    };
-    Problem::new(ProblemKind::Unauthenticated, detail).hint(hint)
+    let problem = |detail: &str| Problem::new(ProblemKind::Unauthenticated, detail);
+    match kind {
+        // To make another one takes somebody who is known: its kind says where there is one.
+        ProofKind::Token => problem("the token is nobody's, or has expired, or was revoked"),
+        ProofKind::Session => problem("the login has ended").hint("log in again"),
+    }
 }
