@@ -52,11 +52,13 @@ pub(crate) async fn run(
             };
             let creating = client.create_volume(&request);
             let Created { volume, is_new } = patiently(output, creating).await?;
+            // What follows would look as if it had been made.
+            if !is_new {
+                output.talk("there was such a volume already: nothing was changed");
+            }
             show_changed(&client, output, &volume).await?;
             if is_new {
                 warn_of_promises(&client, output).await;
-            } else {
-                output.talk("there was such a volume already: nothing was changed");
             }
         }
         VolumeCommand::Show { name } => {
