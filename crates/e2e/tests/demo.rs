@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
+use holdfast_e2e::cli::{FAILED, USAGE, fails, json, run};
 use holdfast_e2e::demo::{READY_WITHIN, TOLD_WITHIN};
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
@@ -290,6 +290,10 @@ fn a_volume_grows_while_it_is_used() {
         let grown: Value = json(&api, &["volume", "grow", "demo", "9GiB"])?;
         ensure!(grown["bytes"] == 9_u64 << 30, "it said {grown}");
         ensure!(grown["health"] != "unavailable", "it said {grown}");
+        let again = run(&["--api", &api, "volume", "grow", "demo", "9GiB"])?;
+        let said = String::from_utf8_lossy(&again.stderr);
+        ensure!(again.status.success(), "it said {said}");
+        ensure!(said.contains("nothing was changed"), "it said {said}");
         // A node that is back is told in the file, and what the volumes are by then.
         let node = demo.node_names().remove(2);
         demo.kill(&node)?;

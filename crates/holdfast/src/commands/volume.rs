@@ -9,7 +9,7 @@ use holdfast_api::documents::{
     VolumeAccess, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
-use holdfast_control::VolumeName;
+use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_stdx::Count;
 use serde::Serialize;
 
@@ -67,15 +67,7 @@ pub(crate) async fn run(
         }
         VolumeCommand::Sessions { name } => paths::sessions(&client, output, &name).await?,
         VolumeCommand::Reservations { name } => paths::reservations(&client, output, &name).await?,
-        VolumeCommand::Grow { name, size } => {
-            let request = VolumeGrow {
-                bytes: size.bytes(),
-            };
-            let growing = client.grow_volume(name.as_str(), request);
-            let volume = patiently(output, growing).await?;
-            show_changed(&client, output, &volume).await?;
-            warn_of_promises(&client, output).await;
-        }
+        VolumeCommand::Grow { name, size } => grow(&client, output, &name, size).await?,
         VolumeCommand::Allow { volume, initiator } => {
             let change = AccessChange::Allow(initiator.to_string());
             change_access(&client, output, &volume, &change).await?;
@@ -94,6 +86,32 @@ pub(crate) async fn run(
             }
             delete(&client, output, &name, force).await?;
         }
+    }
+    Ok(())
+}
+
+async fn grow(
+    client: &ApiClient,
+    output: &Output,
+    name: &VolumeName,
+    size: VolumeSize,
+) -> Result<(), Failure> {
+    // The answer is the same whether it grew or not. What this cannot find out, the order itself tells.
+    let asked = client.clone().within(EXTRAS_MAX);
+    let before = asked.volume(name.as_str()).await.ok();
+    let before = before.map(|volume| volume.bytes);
+    let request = VolumeGrow {
+        bytes: size.bytes(),
+    };
+    let growing = client.grow_volume(name.as_str(), request);
+    let volume = patiently(output, growing).await?;
+    let has_grown = before != Some(volume.bytes);
+    if !has_grown {
+        output.talk("it has that size already: nothing was changed");
+    }
+    show_changed(client, output, &volume).await?;
+    if has_grown {
+        warn_of_promises(client, output).await;
     }
     Ok(())
 }
