@@ -56,7 +56,8 @@ pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
     }
     text.push_str(&looking(layout, file));
     text.push_str(&format!(
-        "break it    kill -9 PROCESS, and start the node again by its command in {}\n",
+        "break it    kill -9 PROCESS; the line that starts the node again is printed here then\n            \
+         (programs find both, as pid and command, in {})\n",
         quoted(&layout.file_path().display().to_string())
     ));
     text.push_str("stop it     Ctrl-C\n");
