@@ -26,7 +26,7 @@ use super::people::FIRST_USER;
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
-use super::summary::summary;
+use super::summary::{line, summary};
 use super::{DemoOptions, credentials, ports, process, stop};
 use crate::cli::VolumeSpec;
 use crate::failure::Failure;
@@ -274,7 +274,7 @@ impl Demo {
         let (name, pid) = (node.name(), node.pid());
         match event {
             NodeEvent::Ended { how } => {
-                let command = node.document().command.join(" ");
+                let command = line(&node.document().command);
                 self.output.talk(&format!(
                     "node {name} (process {pid}) {how}\n\nhint: start it again with {command}"
                 ));
@@ -524,7 +524,7 @@ fn too_early(node: &DemoProcess, how: &str) -> Failure {
     let words = node.last_words();
     let words = words.strip_prefix("error: ").unwrap_or(&words);
     let separator = if words.is_empty() { "" } else { ": " };
-    let command = node.document().command.join(" ");
+    let command = line(&node.document().command);
     Failure::new(format!(
         "node {} {how} before it served{separator}{words}",
         node.name()

@@ -96,6 +96,19 @@ fn looking(layout: &Layout, file: &DemoFile) -> String {
     text
 }
 
+/// A command, as it is given to a shell.
+pub(crate) fn line(command: &[String]) -> String {
+    let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&letter);
+    let words = command.iter().map(|word| {
+        if !word.is_empty() && word.bytes().all(is_plain) {
+            word.clone()
+        } else {
+            quoted(word)
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// A path, as a shell takes it for nothing else.
 fn quoted(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
@@ -113,4 +126,26 @@ fn machines(file: &DemoFile) -> Vec<String> {
     machines
         .map(|(machine, nodes)| format!("{machine} ({})", nodes.join(" ")))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_command_is_a_line_for_a_shell() {
+        let line = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            super::line(&words)
+        };
+        let plain = ["/usr/bin/holdfast", "node", "--config", "/d/n1/node.toml"];
+        assert_eq!(
+            line(&plain),
+            "/usr/bin/holdfast node --config /d/n1/node.toml"
+        );
+        let folder = ["/my holdfast", "node", "--config", "/it's/$n1"];
+        assert_eq!(
+            line(&folder),
+            r"'/my holdfast' node --config '/it'\''s/$n1'"
+        );
+        assert_eq!(line(&[""]), "''");
+    }
 }
