@@ -16,7 +16,8 @@ mod recover;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use tikv_jemallocator::Jemalloc;
 
 use crate::cli::{Cli, Command, Global, NodeCommand};
@@ -28,7 +29,7 @@ use crate::output::Output;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } = command_line();
     let output = Output::new(global.json);
     match run(&global, &output, command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,6 +38,26 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// What the command line says. Ends the process if that makes no sense, or asks for help.
+fn command_line() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        let alone = if error.use_stderr() && !is_help {
+            without_variables()
+        } else {
+            None
+        };
+        alone.unwrap_or(error).exit()
+    })
+}
+
+/// Why the command line makes no sense if nothing is in the environment. What is there counts as said: the usage would name those
+/// options as if the command needed them, and a command of which nothing was said would not show its help.
+fn without_variables() -> Option<clap::Error> {
+    let all = Cli::command().mut_args(|argument| argument.env(None::<&'static str>));
+    all.try_get_matches().err()
 }
 
 fn run(global: &Global, output: &Output, command: Command) -> Result<(), Failure> {

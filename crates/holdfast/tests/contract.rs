@@ -105,6 +105,37 @@ fn what_makes_no_sense_ends_with_2() {
     }
 }
 
+/// What is in the environment is not what a command needs.
+#[test]
+fn usage_is_the_same_whatever_is_in_the_environment() {
+    for line in [
+        "",
+        "man",
+        "completions",
+        "settings set",
+        "volume",
+        "volume create demo",
+    ] {
+        let arguments: Vec<_> = line.split_whitespace().collect();
+        let plain = holdfast(&arguments);
+        let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .args(&arguments)
+            .env("HOLDFAST_API", "https://192.0.2.1:7461")
+            .env("HOLDFAST_CA", "authority.pem")
+            .env("HOLDFAST_CREDENTIALS", "tls")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let usage = |output: &Output| {
+            let talk = talk(output);
+            let usage = talk.lines().find(|line| line.starts_with("Usage: "));
+            usage.map(str::to_owned)
+        };
+        assert!(usage(&plain).is_some(), "{line}: {}", talk(&plain));
+        assert_eq!(usage(&output), usage(&plain), "{line}");
+    }
+}
+
 #[test]
 fn help_is_no_error() {
     for line in [
