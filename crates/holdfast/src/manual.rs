@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use holdfast_stdx::Count;
 use serde::Serialize;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, quoted};
 
 mod markdown;
 
@@ -71,8 +72,25 @@ pub(crate) fn run(arguments: &ManArguments, output: &Output) -> Result<(), Failu
         let text = markdown::reference(&definition());
         return print(text, output);
     };
-    let pages = write_pages(directory)?;
-    output.result(&Pages { pages }, String::new)
+    let pages = Pages {
+        pages: write_pages(directory)?,
+    };
+    output.result(&pages, || written(&pages.pages, directory))
+}
+
+/// What people are told of pages that were written.
+fn written(pages: &[String], directory: &Path) -> String {
+    let count = Count::of(pages.len(), "page");
+    let first = pages.first().map(|page| directory.join(page));
+    // `man` takes what has no slash for the name of a page.
+    let first = first.map(|page| std::path::absolute(&page).unwrap_or(page));
+    let first = first.map_or_else(String::new, |page| {
+        format!(
+            "read one with man {}\n",
+            quoted(&page.display().to_string())
+        )
+    });
+    format!("{count} in {}\n{first}", directory.display())
 }
 
 /// Prints what a shell needs.

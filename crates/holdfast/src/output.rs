@@ -110,6 +110,11 @@ impl Output {
 const CHAPTERS: &str = "\ndocs/... is below the address of each node's API, as in https://192.0.2.1:7461/docs/deployment.md, and in \
                         /usr/share/doc/holdfast where the package is installed";
 
+/// A path, as a shell takes it for nothing else.
+pub(crate) fn quoted(path: &str) -> String {
+    format!("'{}'", path.replace('\'', "'\\''"))
+}
+
 /// Whether a text names a chapter of the book, as in `docs/deployment.md`.
 fn names_chapters(text: &str) -> bool {
     let named = text.split("docs/").skip(1);

@@ -136,6 +136,25 @@ fn usage_is_the_same_whatever_is_in_the_environment() {
     }
 }
 
+/// People are told what was written, programs as before.
+#[test]
+fn manual_pages_that_were_written_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("pages");
+    let directory = directory.to_str().unwrap();
+    let output = holdfast(&["man", directory]);
+    assert_eq!(output.status.code(), Some(0), "{}", talk(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(" pages in "), "{said}");
+    assert!(
+        said.contains(&format!("man '{directory}/holdfast.1'")),
+        "{said}"
+    );
+    let output = holdfast(&["--json", "man", directory]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["pages"].as_array().unwrap().len() > 40);
+}
+
 #[test]
 fn help_is_no_error() {
     for line in [

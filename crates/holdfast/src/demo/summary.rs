@@ -8,7 +8,7 @@ use holdfast_model::ByteSize;
 
 use super::file::DemoFile;
 use super::layout::Layout;
-use crate::output::table;
+use crate::output::{quoted, table};
 
 /// What is there, and what can be done with it.
 pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
@@ -107,11 +107,6 @@ pub(crate) fn line(command: &[String]) -> String {
         }
     });
     words.collect::<Vec<_>>().join(" ")
-}
-
-/// A path, as a shell takes it for nothing else.
-fn quoted(path: &str) -> String {
-    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 /// The machines that have several nodes, each with these.
