@@ -258,6 +258,7 @@ pub(crate) enum Command {
     ///
     /// For bash into `/usr/share/bash-completion/completions/holdfast`, for zsh into a file `_holdfast` in a directory of `fpath`, for
     /// fish into `~/.config/fish/completions/holdfast.fish`. For one session: `source <(holdfast completions bash)`.
+    #[command(arg_required_else_help = true)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

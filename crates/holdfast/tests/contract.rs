@@ -136,6 +136,15 @@ fn usage_is_the_same_whatever_is_in_the_environment() {
     }
 }
 
+#[test]
+fn who_names_no_shell_is_told_which_there_are() {
+    let output = holdfast(&["completions"]);
+    assert_eq!(output.status.code(), Some(2));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(talk(&output).contains(shell), "{}", talk(&output));
+    }
+}
+
 /// People are told what was written, programs as before.
 #[test]
 fn manual_pages_that_were_written_are_told_of() {
