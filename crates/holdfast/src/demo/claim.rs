@@ -3,11 +3,13 @@
 //! Invariants:
 //! - nothing is written into a directory that holds something and bears no marker;
 //! - nothing is erased but what is in a directory that bears our marker, and the marker goes last;
+//! - a start that fails before it has put anything there leaves no directory that it has made (but where the command line makes
+//!   no sense, which ends the process at once);
 //! - the lock is the operating system's: it is gone when its holder is, however that ended.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use holdfast_model::ClusterId;
@@ -65,6 +67,8 @@ const fn is_one(count: &u16) -> bool {
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
+    /// It was not there before.
+    is_new: bool,
     marker: Option<Marker>,
     _lock: File,
 }
@@ -76,6 +80,7 @@ impl Claim {
             let path = path.display().to_string();
             move |error: io::Error| Failure::new(format!("{what} {path}: {error}"))
         };
+        let is_new = !path.exists();
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -94,6 +99,7 @@ impl Claim {
         let marker = look(&path)?;
         Ok(Self {
             path,
+            is_new,
             marker,
             _lock: lock,
         })
@@ -141,6 +147,17 @@ impl Claim {
         })?;
         self.marker = None;
         Ok(())
+    }
+}
+
+impl Drop for Claim {
+    /// Without a marker nothing was put there. It happens under the lock: nobody else has begun anything there.
+    fn drop(&mut self) {
+        if self.is_new && self.marker.is_none() {
+            // Where it holds something all the same it stays.
+            let _ = fs::remove_file(self.path.join(LOCK_FILE));
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 }
 
@@ -242,6 +259,15 @@ fn lock(path: &Path) -> Result<File, Failure> {
             });
         }
     }
+    // A start that was refused meanwhile takes its directory away again.
+    let held = file.metadata().map_err(refused)?.ino();
+    if fs::metadata(&name).map_err(refused)?.ino() != held {
+        let gone = format!(
+            "lock {}: another start was just refused there",
+            path.display()
+        );
+        return Err(Failure::new(gone).hint("start it again"));
+    }
     file.set_len(0).map_err(refused)?;
     file.rewind().map_err(refused)?;
     writeln!(file, "{}", std::process::id()).map_err(refused)?;
@@ -322,6 +348,27 @@ mod tests {
         let mut claim = Claim::take(&path).unwrap();
         assert_eq!(claim.marker(), Some(&marker));
         assert_eq!(mark(&mut claim, 4).unwrap().cluster, marker.cluster);
+    }
+
+    #[test]
+    fn a_start_that_is_refused_leaves_no_directory_that_it_made() {
+        let _nobody_forks = FORKING.blocking_lock();
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("new");
+        drop(Claim::take(&path).unwrap());
+        assert!(!path.exists(), "it was made, and nothing is in it");
+        let claim = Claim::take(&path).unwrap();
+        fs::write(path.join("precious"), "").unwrap();
+        drop(claim);
+        assert!(path.join("precious").exists(), "somebody put it there");
+        fs::remove_file(path.join("precious")).unwrap();
+        drop(Claim::take(&path).unwrap());
+        assert!(path.exists(), "it was there before");
+        fs::remove_dir_all(&path).unwrap();
+        let mut claim = Claim::take(&path).unwrap();
+        mark(&mut claim, 3).unwrap();
+        drop(claim);
+        assert!(Claim::take(&path).unwrap().marker().is_some());
     }
 
     #[test]
