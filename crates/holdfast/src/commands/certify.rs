@@ -112,7 +112,7 @@ async fn certify(
     output: &Output,
     arguments: &CertifyArguments,
 ) -> Result<(), Failure> {
-    let options = options(global, arguments).await?;
+    let options = options(global, output, arguments).await?;
     // Before minutes are spent on what cannot be told.
     let file = arguments.output.as_ref().map(|path| {
         let file = File::create(path);
@@ -183,7 +183,11 @@ fn refused(error: &StartError) -> Failure {
 }
 
 /// What the run is told.
-async fn options(global: &Global, arguments: &CertifyArguments) -> Result<Options, Failure> {
+async fn options(
+    global: &Global,
+    output: &Output,
+    arguments: &CertifyArguments,
+) -> Result<Options, Failure> {
     let (portals, target, lun) = match &arguments.volume {
         Some(volume) => of_volume(global, volume, arguments.destroy_data).await?,
         None => {
@@ -205,7 +209,7 @@ async fn options(global: &Global, arguments: &CertifyArguments) -> Result<Option
         target,
         lun: Lun::from_number(lun),
         initiator: arguments.initiator.clone(),
-        chap: chap(arguments)?,
+        chap: chap(arguments, output)?,
         restart: arguments.restart.clone(),
         destroys: arguments.destroy_data,
         timing: Timing::SCALED,
@@ -277,11 +281,11 @@ fn chosen(volumes: Vec<VolumeSummary>, volume: &VolumeName) -> Result<VolumeSumm
     })
 }
 
-fn chap(arguments: &CertifyArguments) -> Result<Option<ChapAccount>, Failure> {
+fn chap(arguments: &CertifyArguments, output: &Output) -> Result<Option<ChapAccount>, Failure> {
     let Some(file) = &arguments.chap_secret_file else {
         return Ok(None);
     };
-    let secret = ChapSecret::new(read_secret(file)?.0.as_bytes());
+    let secret = ChapSecret::new(read_secret(file, output)?.0.as_bytes());
     let secret = secret
         .map_err(|error| Failure::new(format!("the secret in {}: {error}", file.display())))?;
     let own = || arguments.initiator.as_str().to_owned();

@@ -1,5 +1,6 @@
 //! `holdfast initiator`. Secrets come from files, so that no other user of the machine sees them in a command line.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -70,7 +71,7 @@ pub(crate) async fn run(
             output.result(&list, || text(&list.initiators))?;
         }
         InitiatorCommand::Add(add) => {
-            let request = request(&add)?;
+            let request = request(&add, output)?;
             if request.chap.is_none() && !add.without_chap {
                 keeps_no_secret(&client.initiators().await?.initiators, &add.name)?;
             }
@@ -100,12 +101,12 @@ fn keeps_no_secret(known: &[Initiator], name: &IscsiNodeName) -> Result<(), Fail
     ))
 }
 
-fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
+fn request(add: &InitiatorAddArguments, output: &Output) -> Result<InitiatorPut, Failure> {
     let account = |name: Option<&String>, default: &str, file: Option<&PathBuf>| {
         let account = |file: &PathBuf| {
             Ok::<_, Failure>(ChapAccount {
                 name: name.map_or(default, String::as_str).to_owned(),
-                secret: read_secret(file)?,
+                secret: read_secret(file, output)?,
             })
         };
         file.map(account).transpose()
@@ -121,17 +122,31 @@ fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
     })
 }
 
-/// What is in a file, without the line break that editors put at its end.
-pub(super) fn read_secret(file: &Path) -> Result<Secret, Failure> {
+/// What is in a file, without the line break that editors put at its end. Whether others can read it is told.
+pub(super) fn read_secret(file: &Path, output: &Output) -> Result<Secret, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         Failure::new(format!("read the secret in {}: {error}", file.display())).hint(
             "it is a file with the secret in its only line, which this user may read: for example \
              `(umask 077; openssl rand -hex 8 > FILE)`",
         )
     })?;
+    if let Some(warning) = open_to_others(file) {
+        output.talk(&warning);
+    }
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     Ok(Secret(text.to_owned()))
+}
+
+/// A warning if the file of a secret is not its owner's only. A pipe is nobody's to read.
+fn open_to_others(file: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(file).ok()?;
+    let mode = metadata.permissions().mode() & 0o777;
+    let is_open = metadata.is_file() && mode & 0o077 != 0;
+    let name = file.display();
+    is_open.then(|| {
+        format!("warning: others can read the secret in {name} (mode {mode:o}): `chmod 600 {name}`")
+    })
 }
 
 fn text(initiators: &[Initiator]) -> String {
@@ -161,7 +176,7 @@ mod tests {
     #[test]
     fn who_cannot_read_a_secret_is_told_what_the_file_is() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = read_secret(&folder.path().join("away"))
+        let refused = read_secret(&folder.path().join("away"), &Output::new(false))
             .unwrap_err()
             .to_string();
         assert!(
@@ -197,8 +212,26 @@ mod tests {
             "a secret of a host\r\n",
         ] {
             std::fs::write(&file, text).unwrap();
-            assert_eq!(read_secret(&file).unwrap().0, "a secret of a host");
+            let secret = read_secret(&file, &Output::new(false)).unwrap();
+            assert_eq!(secret.0, "a secret of a host");
         }
-        assert!(read_secret(&directory.path().join("none")).is_err());
+        assert!(read_secret(&directory.path().join("none"), &Output::new(false)).is_err());
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("secret");
+        std::fs::write(&file, "a secret of a host").unwrap();
+        let with = |mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, permissions).unwrap();
+            open_to_others(&file)
+        };
+        assert_eq!(with(0o600), None);
+        assert_eq!(with(0o400), None);
+        assert!(with(0o644).unwrap().contains("mode 644"));
+        assert!(with(0o640).unwrap().contains("chmod 600"));
+        assert_eq!(open_to_others(directory.path()), None, "no file");
     }
 }

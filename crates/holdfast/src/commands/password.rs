@@ -9,14 +9,19 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::initiator::read_secret;
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// A user's new password.
 ///
 /// # Errors
 /// It cannot be read; what is typed twice is not the same; or there is neither a file nor a terminal.
-pub(crate) fn new_password(file: Option<&Path>, user: &str) -> Result<Secret, Failure> {
+pub(crate) fn new_password(
+    file: Option<&Path>,
+    user: &str,
+    output: &Output,
+) -> Result<Secret, Failure> {
     if let Some(file) = file {
-        return read_secret(file);
+        return read_secret(file, output);
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(

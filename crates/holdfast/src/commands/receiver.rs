@@ -133,8 +133,8 @@ pub(crate) async fn run(
             };
             return output.result(&done, || format!("{name} is told no more\n"));
         }
-        ReceiverCommand::Mail(arguments) => by_mail(arguments)?,
-        ReceiverCommand::Webhook(arguments) => by_webhook(arguments)?,
+        ReceiverCommand::Mail(arguments) => by_mail(arguments, output)?,
+        ReceiverCommand::Webhook(arguments) => by_webhook(arguments, output)?,
     };
     let receiver = client.put_receiver(&common.name, &request).await?;
     output.result(&receiver, || text(std::slice::from_ref(&receiver)))?;
@@ -157,13 +157,17 @@ fn request(common: &CommonArguments) -> Result<ReceiverPut, Failure> {
     })
 }
 
-fn by_mail(arguments: MailArguments) -> Result<(CommonArguments, ReceiverPut), Failure> {
+fn by_mail(
+    arguments: MailArguments,
+    output: &Output,
+) -> Result<(CommonArguments, ReceiverPut), Failure> {
     let (security, port) = match arguments.security {
         Security::Tls => (MailSecurity::Tls, 465),
         Security::Starttls => (MailSecurity::StartTls, 587),
         Security::None => (MailSecurity::None, 25),
     };
-    let password = arguments.password_file.as_deref().map(read_secret);
+    let password = arguments.password_file.as_deref();
+    let password = password.map(|file| read_secret(file, output));
     let mail = MailPut {
         server: arguments.server,
         port: arguments.port.unwrap_or(port),
@@ -180,8 +184,12 @@ fn by_mail(arguments: MailArguments) -> Result<(CommonArguments, ReceiverPut), F
     Ok((arguments.common, put))
 }
 
-fn by_webhook(arguments: WebhookArguments) -> Result<(CommonArguments, ReceiverPut), Failure> {
-    let secret = arguments.secret_file.as_deref().map(read_secret);
+fn by_webhook(
+    arguments: WebhookArguments,
+    output: &Output,
+) -> Result<(CommonArguments, ReceiverPut), Failure> {
+    let secret = arguments.secret_file.as_deref();
+    let secret = secret.map(|file| read_secret(file, output));
     let none = arguments.no_secret.then(|| Secret(String::new()));
     let webhook = WebhookPut {
         url: arguments.url,

@@ -85,7 +85,7 @@ pub(crate) async fn run(
             password_file,
         } => {
             let request = UserCreate {
-                password: new_password(password_file.as_deref(), name.as_str())?,
+                password: new_password(password_file.as_deref(), name.as_str(), output)?,
                 name: name.into(),
                 role,
             };
@@ -111,11 +111,11 @@ pub(crate) async fn run(
             name,
             password_file,
         } => {
-            let password = Some(new_password(password_file.as_deref(), name.as_str())?);
+            let password = new_password(password_file.as_deref(), name.as_str(), output)?;
             (
                 name,
                 UserChange {
-                    password,
+                    password: Some(password),
                     ..UserChange::default()
                 },
             )
