@@ -508,6 +508,11 @@ fn a_taken_port_is_told_with_its_holder() {
     );
     assert!(talk.contains("--portal-port"), "{talk}");
     assert_nothing_is_begun(dir);
+    let new = folder.path().join("new");
+    let mut elsewhere = arguments;
+    elsewhere[2] = new.to_str().unwrap();
+    fails(&elsewhere);
+    assert!(!new.exists(), "it was made for nothing");
 }
 
 #[test]
