@@ -45,7 +45,7 @@ pub struct Alarm {
     pub title: String,
     /// What it is about: "node n1", "volume demo", "device 2 of node n1".
     pub subject: String,
-    /// What is seen of it while it lasts, as of a minute ago at most; of one that is over what was seen last, and how it ended.
+    /// What is seen of it while it lasts, as of a minute ago at most, and whether it is well by now, for so long that it may soon be over; of one that is over what was seen last, and how it ended.
     pub detail: String,
     /// What alarms of its kind mean.
     pub meaning: String,

@@ -4,6 +4,7 @@
 //! - a subject and a kind have one alarm at a time;
 //! - what is over because its subject is gone, or its kind was put off, is cleared at once, and says so: it may not be well;
 //! - what is said of an alarm follows what is seen while it is bad, at a bounded pace, and is what was seen last when it is over;
+//! - of one that is well and not over yet, as it might come back, that is said;
 //! - what another version raised, of a kind that is not known here, is left to that version;
 //! - so many are raised at most, and so many of the past are kept.
 
@@ -36,6 +37,14 @@ const FOLLOW_PAUSE_MS: u64 = 60_000;
 const PUT_OFF: &str = "alarms of this kind were put off: it may still be so";
 /// And of one whose subject is no more.
 const GONE: &str = "what it was about is no more";
+
+/// And of one that is raised still, and is well: before for how long that has to last.
+const WELL: &str = "it is well again, and over when that has lasted for ";
+/// For how long it has to be well for that to be said, in milliseconds: what comes and goes with each look costs the metadata no write
+/// a look.
+const WELL_SAID_AFTER_MS: u64 = 2000;
+/// Between what was seen and what came of it.
+const THEN: &str = " - ";
 
 /// What is seen of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,6 +232,7 @@ impl AlarmBook {
             };
         }
         self.follow(&mut then, now, seen);
+        self.say_what_is_well(&mut then, rules, now);
         if then == *record {
             return None;
         }
@@ -301,6 +311,27 @@ impl AlarmBook {
         }
     }
 
+    /// Has raised alarms say whether what they are about is well by now.
+    fn say_what_is_well(&self, then: &mut AlarmsRecord, rules: &AlarmRulesRecord, now: Moment) {
+        for entry in &mut then.raised {
+            let Some(kind) = AlarmKind::of(&entry.kind) else {
+                continue;
+            };
+            let state = self.states.get(&(kind, entry.subject.clone()));
+            match (state, rule_of(rules, kind)) {
+                (Some(AlarmState::Falling { better_ms, .. }), Some(threshold)) => {
+                    let lasts = now.steady_ms.saturating_sub(*better_ms);
+                    if lasts >= WELL_SAID_AFTER_MS && !entry.detail.contains(WELL) {
+                        let seconds = threshold.hold_ms() / 1000;
+                        end_with(entry, &format!("{WELL}{seconds} s"));
+                    }
+                }
+                (Some(AlarmState::Raised { .. }), _) => unsay_well(entry),
+                _ => {}
+            }
+        }
+    }
+
     fn end_what_is_gone(
         &self,
         then: &mut AlarmsRecord,
@@ -353,10 +384,19 @@ fn over(record: &mut AlarmsRecord, place: usize, at_ms: u64, threshold: Threshol
 }
 
 fn end_with(entry: &mut AlarmEntry, what: &str) {
+    unsay_well(entry);
     if !entry.detail.is_empty() {
-        entry.detail.push_str(" - ");
+        entry.detail.push_str(THEN);
     }
     entry.detail.push_str(what);
+}
+
+fn unsay_well(entry: &mut AlarmEntry) {
+    if let Some(place) = entry.detail.find(WELL) {
+        let seen = &entry.detail[..place];
+        let length = seen.strip_suffix(THEN).unwrap_or(seen).len();
+        entry.detail.truncate(length);
+    }
 }
 
 fn clear(record: &mut AlarmsRecord, place: usize, at_ms: u64) {
@@ -583,6 +623,41 @@ mod tests {
         assert!(bench.look(&[(FULL, "node n1", Some(96))]));
         assert!(bench.look(&[(FULL, "node n1", Some(1))]));
         assert_eq!(bench.record.cleared[1].detail, "node n1 is at Some(96)");
+    }
+
+    #[test]
+    fn what_is_well_and_not_over_yet_says_so_until_it_is_bad_again() {
+        let mut bench = Bench::default();
+        let lost = |value| [(LOST, "node n1", Some(value))];
+        let look = |bench: &mut Bench, value| {
+            bench.look(&lost(value));
+        };
+        let detail = |bench: &Bench| bench.record.raised[0].detail.clone();
+        (0..11).for_each(|_| look(&mut bench, 1));
+        let changes = bench.record.changes;
+        let well =
+            "node n1 is at Some(1) - it is well again, and over when that has lasted for 10 s";
+        assert!(!bench.look(&lost(0)), "it may be bad again at once");
+        assert!(!bench.look(&lost(0)));
+        assert!(bench.look(&lost(0)));
+        assert_eq!(detail(&bench), well);
+        assert!(!bench.look(&lost(0)), "it is said once");
+        // Another one who steers leaves what is said.
+        bench.book = AlarmBook::default();
+        assert!(!bench.look(&lost(0)));
+        assert!(bench.look(&lost(1)));
+        assert_eq!(detail(&bench), "node n1 is at Some(1)");
+        (0..3).for_each(|_| look(&mut bench, 0));
+        assert_eq!(detail(&bench), well);
+        assert_eq!(bench.record.changes, changes, "nobody is told anew");
+        (0..8).for_each(|_| look(&mut bench, 0));
+        let over = "node n1 is at Some(1) - it has been well again for 10 s";
+        assert_eq!(bench.record.cleared[0].detail, over);
+        (0..11).for_each(|_| look(&mut bench, 1));
+        (0..3).for_each(|_| look(&mut bench, 0));
+        bench.look(&[]);
+        let gone = "node n1 is at Some(1) - what it was about is no more";
+        assert_eq!(bench.record.cleared[1].detail, gone);
     }
 
     #[test]
