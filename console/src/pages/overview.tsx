@@ -131,7 +131,7 @@ export function Headline({ status, alarms }: { status: Status; alarms: number })
           note={parts([
             [status.nodes.not_ready ?? 0, 'not ready'],
             [status.nodes.in_maintenance ?? 0, 'in maintenance'],
-            [status.nodes.draining ?? 0, 'draining'],
+            [status.nodes.draining ?? 0, 'draining or drained'],
           ])}
         />
         <Now point={point} kept={history.data !== null} />

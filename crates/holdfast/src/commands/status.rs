@@ -201,7 +201,7 @@ fn text(status: &Status) -> String {
     let others = [
         ("not ready", nodes.not_ready),
         ("in maintenance", nodes.in_maintenance),
-        ("draining", nodes.draining),
+        ("draining or drained", nodes.draining),
     ];
     for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
         text.push_str(&format!(", {count} {what}"));
@@ -311,7 +311,7 @@ mod tests {
             |nodes: &str, pool: &str| (format!("nodes    {nodes}"), format!("pool     {pool}"));
         assert_eq!(pool(3, 0), told("3 of 3 up", "2 GiB"));
         let one = told(
-            "3 of 3 up, 1 draining",
+            "3 of 3 up, 1 draining or drained",
             "2 GiB on the nodes that are not to go",
         );
         assert_eq!(pool(3, 1), one);
