@@ -1,3 +1,4 @@
+import type { UseMutationResult } from '@tanstack/react-query';
 import { Problem } from './client';
 
 /** What names a request, so that it is done once however often it is sent. */
@@ -9,5 +10,17 @@ export function freshKey(): string {
 
 /** The key of what is asked for otherwise than before: a request that got no answer may have been done, and keeps its own. */
 export function keyAfter(error: unknown, key: string): string {
-  return error instanceof Problem && error.status > 0 ? freshKey() : key;
+  return refused(error) ? freshKey() : key;
+}
+
+/** Whether something was asked for and may have been done, or be done yet: it was not refused. */
+export function wasSent({
+  isIdle,
+  error,
+}: Pick<UseMutationResult<unknown, unknown, never>, 'isIdle' | 'error'>): boolean {
+  return !isIdle && !refused(error);
+}
+
+function refused(error: unknown): boolean {
+  return error instanceof Problem && error.status > 0;
 }

@@ -79,7 +79,10 @@ export function GrowDialog({ volume: latest, onClose }: Props) {
             Full, it takes {bytes(count * POLICIES[volume.policy].copies)} of the pool, with all
             copies.
           </p>
-          <Promised more={(count - latest.bytes) * POLICIES[volume.policy].copies} />
+          <Promised
+            more={(count - latest.bytes) * POLICIES[volume.policy].copies}
+            sent={grow.isPending || grow.isSuccess}
+          />
         </>
       ) : null}
     </Dialog>

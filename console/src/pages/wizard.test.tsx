@@ -75,6 +75,7 @@ test('what of the pool is promised is told before the volume is made, and does n
     '/api/v1/volumes': { volumes: [] },
   };
   vi.stubGlobal('fetch', async (request: Request) => {
+    if (request.method === 'POST') return new Promise(() => {});
     const answer = answers[new URL(request.url).pathname];
     return answer ? Response.json(answer) : new Response(null, { status: 503 });
   });
@@ -103,6 +104,15 @@ test('what of the pool is promised is told before the volume is made, and does n
   screen.getByText(/promised 118 % of the pool/);
   const create: HTMLButtonElement = screen.getByRole('button', { name: 'Create volume' });
   expect(create.disabled).toBe(false);
+  // While it is being made it is among what is promised already, and is not counted twice.
+  submit();
+  status.promised_bytes += 40 * GIB;
+  const { dataUpdatedAt } = queryClient.getQueryState(['cluster']) ?? { dataUpdatedAt: 0 };
+  await queryClient.invalidateQueries({ queryKey: ['cluster'] });
+  await waitFor(() =>
+    expect(queryClient.getQueryState(['cluster'])?.dataUpdatedAt).toBeGreaterThan(dataUpdatedAt),
+  );
+  screen.getByText(/promised 118 % of the pool/);
 });
 
 test('a protection that the nodes cannot give is not gone on with', async () => {

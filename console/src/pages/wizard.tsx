@@ -4,6 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { allowAll } from '../api/access';
 import { ask, client } from '../api/client';
 import { useCreation } from '../api/creation';
+import { wasSent } from '../api/key';
 import { clusterQuery, initiatorsQuery, nodesQuery, volumesQuery } from '../api/queries';
 import type { Policy } from '../api/types';
 import { AttachRecipes, LUN_TIP, portalsOf } from '../parts/attach';
@@ -102,7 +103,7 @@ function Wizard() {
               <PolicyStep draft={draft} change={change} obstacle={tried ? obstacle : undefined} />
             ) : null}
             {step === 2 ? <HostsStep draft={draft} change={change} wrong={shown} /> : null}
-            {step === 3 ? <CheckStep draft={draft} /> : null}
+            {step === 3 ? <CheckStep draft={draft} sent={wasSent(create)} /> : null}
           </div>
           {create.error ? <Failure error={create.error} /> : null}
           <div className="dialog-buttons">
@@ -297,7 +298,7 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
 }
 
 /** All that is asked for, before it is. */
-export function CheckStep({ draft }: { draft: Draft }) {
+export function CheckStep({ draft, sent = false }: { draft: Draft; sent?: boolean }) {
   const portals = portalsOf(useQuery(nodesQuery).data?.nodes ?? []);
   const size = parseBytes(draft.size) ?? 0;
   const words = POLICIES[draft.policy];
@@ -335,7 +336,7 @@ export function CheckStep({ draft }: { draft: Draft }) {
         <dt>Portals</dt>
         <dd className="mono">{portals.length === 0 ? 'not known' : portals.join('  ')}</dd>
       </dl>
-      <Promised more={size * words.copies} />
+      <Promised more={size * words.copies} sent={sent} />
     </>
   );
 }

@@ -1,13 +1,23 @@
 import { useQuery } from '@tanstack/react-query';
+import { useRef } from 'react';
 import { alarmKindsQuery, clusterQuery } from '../api/queries';
 import { promised } from '../text/promised';
 import { Explained, Sign } from './basic';
 
+type Props = {
+  more: number;
+  /** It was asked for: the pool's numbers may have it among them already, and what was told stays. */
+  sent?: boolean;
+};
+
 /** How much of the pool is promised with so many bytes more, copies counted, and what follows if that is all of it. It stops nobody. */
-export function Promised({ more }: { more: number }) {
+export function Promised({ more, sent = false }: Props) {
   const status = useQuery(clusterQuery).data?.status;
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
-  const told = status ? promised(status, more, kinds) : null;
+  const before = useRef<ReturnType<typeof promised>>(null);
+  if (!sent || before.current === null)
+    before.current = status ? promised(status, more, kinds) : null;
+  const told = before.current;
   if (told === null) return null;
   return (
     <div className="promised">
