@@ -23,6 +23,10 @@ test('what the API would refuse is refused where it is typed', () => {
   expect(faults({ ...good, name: 'm!' }, []).name).toBe("'!' is not allowed");
   expect(faults({ ...good, name: '' }, []).name).toBe('a name is needed');
   expect(faults({ ...good, name: 'a'.repeat(64) }, []).name).toMatch(/63 at most/);
+  for (const name of ['-x', '..', '.', 'a.', 'a-', '-'.repeat(63)])
+    expect(faults({ ...good, name }, []).name).toMatch(/begins and ends with a letter or a digit/);
+  for (const name of ['a', '7', 'a.b-c', '0..9'])
+    expect(faults({ ...good, name }, []).name).toBeUndefined();
   expect(faults(good, ['sql-data']).name).toMatch(/already/);
   for (const size of ['', '0', '1000 B', '65 TiB']) {
     expect(faults({ ...good, size }, []).size).toBeDefined();

@@ -14,7 +14,7 @@ export type Draft = {
 
 export const VOLUME_BYTES_MAX = 64 * 1024 ** 4;
 const BLOCK_BYTES = 4096;
-const NAME = /^[a-z0-9.-]{1,63}$/;
+const NAME_LENGTH_MAX = 63;
 const ISCSI_NAME =
   /^(iqn\.\d{4}-\d{2}\.[a-z0-9.:-]+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i;
 
@@ -44,7 +44,8 @@ export function nameFault(name: string): string | undefined {
       ? `${last} is not allowed`
       : `${bad.join(', ')} and ${last} are not allowed`;
   }
-  return NAME.test(name) ? undefined : `${name.length} characters; 63 at most`;
+  if (name.length > NAME_LENGTH_MAX) return `${name.length} characters; ${NAME_LENGTH_MAX} at most`;
+  return /^[-.]|[-.]$/.test(name) ? 'it begins and ends with a letter or a digit' : undefined;
 }
 
 /** What a target of a volume's own is called, before the volume's name. */

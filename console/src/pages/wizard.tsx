@@ -159,7 +159,7 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
     <div className="fields">
       <TextInput
         label="Name"
-        description="1 to 63 lower-case letters, digits, '-' and '.'"
+        description="1 to 63 lower-case letters, digits, '-' and '.'; a letter or a digit first and last"
         placeholder="sql-data"
         autoFocus
         autoComplete="off"
