@@ -34,6 +34,11 @@ test('what the API would refuse is refused where it is typed', () => {
   // As the command line does: two of what?
   expect(faults({ ...good, size: '2' }, []).size).toMatch(/its unit.*as in 2 GiB/);
   expect(faults({ ...good, size: '4G' }, []).size).toMatch(/as in 4 GiB/);
+  // Of nothing no unit is asked for.
+  for (const size of ['0', '0.0', '0 GiB'])
+    expect(faults({ ...good, size }, []).size).toBe('more than nothing');
+  for (const size of ['65 TiB', '5000 PiB', '99999999 PiB'])
+    expect(faults({ ...good, size }, []).size).toBe('64\u00a0TiB at most');
   expect(faults({ ...good, size: 'much' }, []).size).toMatch(/as in 100 GiB/);
   expect(faults({ ...good, everybody: false }, []).initiators).toBeDefined();
   expect(faults({ ...good, everybody: false, initiators: ['host1'] }, []).initiators).toMatch(

@@ -13,20 +13,23 @@ export type Draft = {
 };
 
 export const VOLUME_BYTES_MAX = 64 * 1024 ** 4;
+const TOO_LARGE = `${bytes(VOLUME_BYTES_MAX)} at most`;
 const BLOCK_BYTES = 4096;
 const NAME_LENGTH_MAX = 63;
 const ISCSI_NAME =
   /^(iqn\.\d{4}-\d{2}\.[a-z0-9.:-]+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i;
 
 export function sizeFault(size: string): string | undefined {
+  if (/^\s*0+(\.0*)?\s*$/.test(size)) return 'more than nothing';
   const count = parseBytes(size);
   if (count === null) {
+    if (/^\s*\d+(?:\.\d+)?\s*[kmgtp]ib\s*$/i.test(size)) return TOO_LARGE;
     const number = /^\s*(\d+(?:\.\d+)?)\s*[kmgtp]?b?\s*$/i.exec(size)?.[1] ?? '100';
     return `a number and its unit (MiB, GiB or TiB), as in ${number} GiB`;
   }
   if (count === 0) return 'more than nothing';
   if (count % BLOCK_BYTES !== 0) return 'a multiple of 4 KiB';
-  if (count > VOLUME_BYTES_MAX) return `${bytes(VOLUME_BYTES_MAX)} at most`;
+  if (count > VOLUME_BYTES_MAX) return TOO_LARGE;
   return undefined;
 }
 
