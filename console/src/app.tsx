@@ -23,7 +23,7 @@ import { OverviewPage } from './pages/overview';
 import { Account } from './parts/account';
 import { Empty, Failure, Sign, Waiting } from './parts/basic';
 import { fetchLater, later } from './parts/later';
-import { Lost } from './parts/lost';
+import { Lost, useIsLost } from './parts/lost';
 import { SaidList } from './parts/say';
 import { Link, split, usePath } from './router';
 import { untold } from './text/attention';
@@ -93,7 +93,7 @@ function Shell({ who }: { who: Identity | undefined }) {
   }, [path]);
   const places = PLACES.filter(({ isFor }) => isFor === undefined || (who && isFor(who)));
   return (
-    <div className="shell">
+    <div className={useIsLost() ? 'shell lost-sight' : 'shell'}>
       <a className="skip" href="#page">
         Skip to the page
       </a>
@@ -184,10 +184,11 @@ function Raised() {
 
 /** How the cluster is, wherever one is. */
 function Pulse() {
+  const isLost = useIsLost();
   const { data } = useQuery(clusterQuery);
   const alarms = useQuery(raisedQuery).data?.alarms ?? [];
   if (!data) return <span />;
-  const { tone, word, text } = pulse(data.status, untold(alarms, data.explanation).length);
+  const { tone, word, text } = pulse(data.status, untold(alarms, data.explanation).length, isLost);
   return (
     <Link to="/" className="pulse" title={text} aria-label={`${word}: ${text}`}>
       <Sign tone={tone} size={15} />

@@ -2,8 +2,8 @@ import { MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, render, screen, waitFor } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
-import { historyQuery, queryClient } from '../api/queries';
-import type { History, Status } from '../api/types';
+import { clusterQuery, historyQuery, queryClient } from '../api/queries';
+import type { Explanation, History, Status } from '../api/types';
 import { Headline } from './overview';
 
 const STATUS = {
@@ -50,4 +50,25 @@ test('what hosts do is told as the present while it is, and as nothing only wher
   await waitFor(() => expect(screen.queryByText('1.2 k')).toBeNull());
   expect(screen.getAllByText('–')).toHaveLength(4);
   expect(screen.queryByText('no read in the last second')).toBeNull();
+});
+
+test('where the node does not answer any more nothing is said to be well', async () => {
+  vi.stubGlobal('fetch', async () => {
+    throw new TypeError('connection refused');
+  });
+  queryClient.setQueryData(clusterQuery.queryKey, {
+    status: STATUS,
+    explanation: { metadata: [], nodes: [], volumes: [] } as unknown as Explanation,
+  });
+  const { container } = render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <Headline status={STATUS} alarms={0} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  screen.getByText('The volume is served, with every copy in place.');
+  await queryClient.refetchQueries({ queryKey: clusterQuery.queryKey });
+  await screen.findByText('The volume was served, with every copy in place.');
+  expect(container.querySelector('.tone-good')).toBeNull();
 });

@@ -7,6 +7,7 @@ import { Attention } from '../parts/attention';
 import { Bar, Explained, Figure, fillTone, Panel, Shown, Sign, Waiting } from '../parts/basic';
 import { later } from '../parts/later';
 import { useSteady } from '../parts/left';
+import { useIsLost } from '../parts/lost';
 import { NodeStrip } from '../parts/nodemap';
 import { Prose } from '../parts/prose';
 import { UnderWay } from '../parts/tasks';
@@ -87,7 +88,7 @@ export function OverviewPage() {
 
 /** The cluster in one sentence, and in figures of the present. */
 export function Headline({ status, alarms }: { status: Status; alarms: number }) {
-  const { tone, text } = healthSentence(status, alarms);
+  const { tone, text } = healthSentence(status, alarms, useIsLost());
   const history = useQuery(historyQuery(CLUSTER, PRESENT_SECONDS));
   const point = present(recent(history));
   const left = useSteady(status.protection?.work.seconds_left);

@@ -4,6 +4,11 @@ import { clusterQuery, nodesQuery } from '../api/queries';
 import { moment } from '../text/units';
 import { Sign } from './basic';
 
+/** Whether the node that served the page does not answer any more: what is shown is what was. */
+export function useIsLost(): boolean {
+  return useQuery(clusterQuery).error instanceof Unreached;
+}
+
 /**
  * Says so when the node that served the page does not answer any more, and how to go on.
  *

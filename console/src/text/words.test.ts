@@ -82,6 +82,17 @@ test('nothing is called healthy, in green, beside a sentence that is not', () =>
   });
 });
 
+test('what nobody tells any more was well, and is not said to be', () => {
+  expect(pulse(status({}), 0, true)).toEqual({
+    tone: 'calm',
+    word: 'was healthy',
+    text: 'All 2 volumes were served, with every copy in place.',
+  });
+  expect(pulse(status({}), 1, true)).toMatchObject({ tone: 'warn', word: 'needs attention' });
+  const down = status({ health: 'degraded', nodes: { total: 3, up: 2 } });
+  expect(pulse(down, 0, true)).toMatchObject({ tone: 'warn', word: 'degraded' });
+});
+
 test('a cluster that is not healthy is never said to be, whatever its volumes are', () => {
   const idle = status({ health: 'degraded', nodes: { total: 3, up: 2 } });
   expect(healthSentence(idle).tone).toBe('warn');

@@ -193,23 +193,33 @@ export function nodeState(node: Node): { word: string; tone: Tone; tip: string }
 
 /**
  * The cluster's health in one sentence. It speaks of `alarms` that nothing else tells of, too, or it would say that all
- * is well above what is not.
+ * is well above what is not. Of what nobody tells any more it says that it was well, and not that it is.
  */
-export function healthSentence(status: Status, alarms = 0): { tone: Tone; text: string } {
-  const { tone, text } = ofVolumesAndNodes(status);
+export function healthSentence(
+  status: Status,
+  alarms = 0,
+  isLost = false,
+): { tone: Tone; text: string } {
+  const { tone, text } = ofVolumesAndNodes(status, isLost);
   if (alarms === 0) return { tone, text: `${text}.` };
   const more = alarms === 1 ? 'one alarm needs' : `${alarms} alarms need`;
-  return { tone: tone === 'good' ? 'warn' : tone, text: `${text}; ${more} attention.` };
+  const isWell = tone === 'good' || tone === 'calm';
+  return { tone: isWell ? 'warn' : tone, text: `${text}; ${more} attention.` };
 }
 
 /** The same in a word or two, for the side of every page: its sign and its word are those of the sentence. */
-export function pulse(status: Status, alarms = 0): { tone: Tone; word: string; text: string } {
-  const sentence = healthSentence(status, alarms);
-  const isCalled = status.health !== 'healthy' || sentence.tone === 'good';
-  return { ...sentence, word: isCalled ? status.health : 'needs attention' };
+export function pulse(
+  status: Status,
+  alarms = 0,
+  isLost = false,
+): { tone: Tone; word: string; text: string } {
+  const sentence = healthSentence(status, alarms, isLost);
+  const isCalled = status.health !== 'healthy' || sentence.tone !== 'warn';
+  const word = isCalled ? status.health : 'needs attention';
+  return { ...sentence, word: sentence.tone === 'calm' ? `was ${word}` : word };
 }
 
-function ofVolumesAndNodes(status: Status): { tone: Tone; text: string } {
+function ofVolumesAndNodes(status: Status, isLost: boolean): { tone: Tone; text: string } {
   const { volumes, nodes } = status;
   const down = nodes.total - nodes.up;
   const nodesDown =
@@ -229,11 +239,15 @@ function ofVolumesAndNodes(status: Status): { tone: Tone; text: string } {
     const why = nodesDown || '; something needs attention';
     return { tone: status.health === 'unavailable' ? 'bad' : 'warn', text: `${what}${why}` };
   }
+  const tone = isLost ? 'calm' : 'good';
   if (volumes.total === 0) {
-    return { tone: 'good', text: `${plural(nodes.up, 'node')} up; there is no volume yet` };
+    const is = isLost ? 'was' : 'is';
+    return { tone, text: `${plural(nodes.up, 'node')} up; there ${is} no volume yet` };
   }
-  const all = volumes.total === 1 ? 'The volume is' : `All ${volumes.total} volumes are`;
-  return { tone: 'good', text: `${all} served, with every copy in place` };
+  const one = isLost ? 'was' : 'is';
+  const more = isLost ? 'were' : 'are';
+  const all = volumes.total === 1 ? `The volume ${one}` : `All ${volumes.total} volumes ${more}`;
+  return { tone, text: `${all} served, with every copy in place` };
 }
 
 /** How many things need attention: `alarms` are those that nothing else tells of. */
