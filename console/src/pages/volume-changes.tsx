@@ -1,7 +1,7 @@
 import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask, client } from '../api/client';
+import { ask, client, Problem } from '../api/client';
 import { useChange, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Sign } from '../parts/basic';
@@ -117,6 +117,16 @@ export function ScrubDialog({ name, onClose }: { name: string; onClose: () => vo
   );
 }
 
+const FORCE = 'Also if hosts use it (force)';
+
+/** Why it was refused; what the command line has an option for is a box here. */
+function boxed(error: unknown): unknown {
+  if (!(error instanceof Problem) || error.hint === null) return error;
+  const { title, detail, status, kind } = error;
+  const hint = error.hint.replace('`holdfast volume delete --force`', `the tick at “${FORCE}”`);
+  return new Problem({ title, detail, status, hint, type: kind ?? undefined });
+}
+
 export function DeleteDialog({ volume, onClose }: Props) {
   const { name } = volume;
   const volumes = useQuery(volumesQuery).data?.volumes;
@@ -133,7 +143,12 @@ export function DeleteDialog({ volume, onClose }: Props) {
           client.DELETE('/api/v1/volumes/{name}', {
             params: { path: { name }, query: { force }, header: unchanged(shown) },
           }),
-        )
+        ).catch((error) => {
+          throw boxed(error);
+        })
+      }
+      unless={
+        sessions > 0 && !force ? `Hosts use it: log out there first, or tick “${FORCE}”.` : null
       }
       done={`Volume ${name} was deleted`}
       onDone={() => navigate('/volumes')}
@@ -153,11 +168,12 @@ export function DeleteDialog({ volume, onClose }: Props) {
               <Sign tone="warn" size={18} />
               <span>
                 {plural(sessions, 'session')} of hosts {sessions === 1 ? 'is' : 'are'} open with its
-                target now. Log out there first, or force it: what hosts do with it fails then.
+                target now. Log out there first, or tick the box below: what hosts do with it fails
+                then.
               </span>
             </div>
           ) : null}
-          <Tick label="Also if hosts use it (force)" value={force} onChange={setForce} />
+          <Tick label={FORCE} value={force} onChange={setForce} />
         </>
       )}
     </RemovalDialog>

@@ -1,6 +1,6 @@
 import { Button, Checkbox, Modal, TextInput } from '@mantine/core';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { Failure } from './basic';
+import { Explained, Failure } from './basic';
 
 type DialogProps = {
   title: string;
@@ -9,6 +9,8 @@ type DialogProps = {
   children?: ReactNode;
   danger?: boolean;
   ready?: boolean;
+  /** Why it cannot be done as things are, if it cannot. */
+  unless?: string | null;
   busy: boolean;
   error: unknown;
   onClose: () => void;
@@ -17,8 +19,15 @@ type DialogProps = {
 
 /** A change that is ordered here: what it means, what went wrong, one button that does it. */
 export function Dialog(props: DialogProps) {
-  const { title, does, children, danger = false, ready = true, busy, error, onClose, onDo } = props;
+  const { title, does, children, danger = false, busy, error, onClose, onDo } = props;
+  const { unless = null } = props;
+  const ready = (props.ready ?? true) && unless === null;
   useFocusBack();
+  const order = (
+    <Button type="submit" color={danger ? 'red.8' : undefined} disabled={!ready} loading={busy}>
+      {does}
+    </Button>
+  );
   return (
     <Modal opened onClose={onClose} title={title} closeButtonProps={{ 'aria-label': 'Close' }}>
       <form
@@ -34,14 +43,13 @@ export function Dialog(props: DialogProps) {
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
-          <Button
-            type="submit"
-            color={danger ? 'red.8' : undefined}
-            disabled={!ready}
-            loading={busy}
-          >
-            {does}
-          </Button>
+          {unless === null ? (
+            order
+          ) : (
+            <Explained tip={unless} className="refused">
+              {order}
+            </Explained>
+          )}
         </div>
       </form>
     </Modal>

@@ -11,6 +11,7 @@ export function RemovalDialog<T extends Tagged & { name: string }>({
   present,
   latest,
   remove,
+  unless,
   done,
   onDone,
   onClose,
@@ -24,6 +25,8 @@ export function RemovalDialog<T extends Tagged & { name: string }>({
   /** The same as it is on record now; none where it is gone already. */
   latest: T | undefined;
   remove: (shown: T) => Promise<unknown>;
+  /** Why it cannot go as things are, if it cannot. */
+  unless?: string | null;
   /** What is said of it when it is gone. */
   done: string;
   /** Where one is then. */
@@ -41,6 +44,7 @@ export function RemovalDialog<T extends Tagged & { name: string }>({
       does={does}
       danger
       ready={typed === shown.name}
+      unless={unless}
       busy={order.isPending}
       error={order.error}
       onClose={onClose}
