@@ -3,8 +3,10 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, render, screen } from '@testing-library/react';
 import type { ReactNode } from 'react';
 import { afterEach, expect, test, vi } from 'vitest';
+import { Problem } from '../api/client';
 import { nodesQuery, queryClient, sessionQuery } from '../api/queries';
 import type { Identity, Role } from '../api/types';
+import { Failure } from '../parts/basic';
 import { NodesPage } from './nodes';
 import { SettingsPage } from './settings';
 
@@ -40,4 +42,28 @@ test('what else is set leads from the settings to where that is, for those who m
   cleanup();
   show(<SettingsPage />, 'operator');
   expect(leads('users and tokens')).toBeUndefined();
+});
+
+test('what is not there leads to the list of what is, and not to the command line', () => {
+  const leadsFrom = (what: string) => {
+    const error = new Problem({
+      title: `No such ${what}`,
+      detail: `there is no ${what} nope`,
+      hint: `\`holdfast ${what} list\` tells which there are`,
+      status: 404,
+    });
+    render(
+      <MantineProvider env="test">
+        <Failure error={error} />
+      </MantineProvider>,
+    );
+    const { textContent } = screen.getByRole('alert');
+    const link = screen.queryByRole('link')?.getAttribute('href');
+    cleanup();
+    return [link, textContent?.includes('holdfast')];
+  };
+  expect(leadsFrom('volume')).toEqual(['/volumes', false]);
+  expect(leadsFrom('node')).toEqual(['/nodes', false]);
+  expect(leadsFrom('initiator')).toEqual(['/hosts', false]);
+  expect(leadsFrom('receiver')).toEqual([undefined, true]);
 });

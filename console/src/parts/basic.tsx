@@ -10,6 +10,8 @@ import {
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { forbidden, told, Unreached } from '../api/client';
 import type { Health } from '../api/types';
+import { Link } from '../router';
+import { listOf } from '../text/places';
 import { plural } from '../text/units';
 import { HEALTH, type Tone } from '../text/words';
 import { Prose } from './prose';
@@ -154,6 +156,7 @@ export function fillTone(part: number): Tone {
 /** What went wrong: its kind, what exactly, and what to do. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const { title, detail, hint } = told(error);
+  const list = listOf(hint);
   return (
     <div className="failure" role="alert">
       <Sign tone="bad" size={18} />
@@ -162,7 +165,11 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         <div>
           <Prose text={detail} />
         </div>
-        {hint ? (
+        {list ? (
+          <div className="failure-hint">
+            What helps: <Link to={list.to}>{list.name}</Link> tells which there are
+          </div>
+        ) : hint ? (
           <div className="failure-hint">
             What helps: <Prose text={hint} />
           </div>
