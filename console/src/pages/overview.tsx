@@ -107,7 +107,7 @@ export function Headline({ status, alarms }: { status: Status; alarms: number })
       <div className="figures">
         {until ? (
           <Figure
-            name="Fully protected"
+            name={until.name}
             value={until.text}
             tone={until.tone}
             tip="When every volume has all its copies, on nodes that answer."
@@ -152,7 +152,7 @@ export function Headline({ status, alarms }: { status: Status; alarms: number })
 
 /** What is left, in short. */
 function protectionNote(protection: Status['protection']): string {
-  if (!protection || protection.protected) return 'every volume has all its copies';
+  if (!protection || protection.protected) return 'all copies are in place';
   const lacking = `${plural(protection.slices, 'slice')} ${protection.slices === 1 ? 'lacks' : 'lack'} copies`;
   const { bytes: left, bytes_per_second: rate } = protection.work;
   if (left === 0) return lacking;

@@ -108,16 +108,22 @@ test('no time is promised while something is waited for', () => {
     waits_for: [{ what: 'n3 to come back', seconds_left: 3600 }],
   };
   const never = { ...waiting, waits_for: [...waiting.waits_for, { what: 'room' }] };
-  expect(untilProtected(never).text).toBe('not by itself');
+  expect(untilProtected(never).text).toBe('unknown');
   expect(untilProtected(waiting)).toEqual({
     tone: 'warn',
-    text: 'waits up to 60\u00a0min',
+    name: 'Time until protected',
+    text: 'unknown',
     waits: ['n3 to come back, in 60\u00a0min'],
   });
   const going: Protection = { ...waiting, waits_for: [] };
-  expect(untilProtected(going).text).toBe('in 5\u00a0s');
+  expect(untilProtected(going).text).toBe('about 5\u00a0s');
+  expect(untilProtected(going, 0.2).text).toBe('about 1\u00a0s');
   const unknown: Protection = { ...going, work: { ...work, seconds_left: null } };
   expect(untilProtected(unknown).text).toBe('not known yet');
+  expect(untilProtected({ ...going, protected: true })).toMatchObject({
+    name: 'Protected',
+    text: 'every volume',
+  });
 });
 
 test('nodes of one failure domain are one place', () => {

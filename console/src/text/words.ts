@@ -257,27 +257,26 @@ export function attentionCount(explanation: Explanation, status: Status, alarms 
   return alarms + status.alerts.length + findings.flat().length;
 }
 
-/** How long until every volume has all its copies. */
+/** How long until every volume has all its copies, as the command line says it. */
 export function untilProtected(
   protection: Protection,
   /** What is told of the time left, where that is steadier than what was asked last. */
   left: number | null | undefined = protection.work.seconds_left,
 ): {
   tone: Tone;
+  name: string;
   text: string;
   waits: string[];
 } {
-  if (protection.protected) return { tone: 'good', text: 'now', waits: [] };
-  const waits = protection.waits_for.map(waitSentence);
-  if (waits.length > 0) {
-    const times = protection.waits_for.map((wait) => wait.seconds_left);
-    // What goes on in any case after a time does so without a person.
-    const longest = times.every((time) => time != null) ? Math.max(...times) : null;
-    const text = longest === null ? 'not by itself' : `waits up to ${span(longest)}`;
-    return { tone: 'warn', text, waits };
+  if (protection.protected) {
+    return { tone: 'good', name: 'Protected', text: 'every volume', waits: [] };
   }
-  if (left == null) return { tone: 'warn', text: 'not known yet', waits };
-  return { tone: 'warn', text: left < 1 ? 'in a moment' : `in ${span(left)}`, waits };
+  const name = 'Time until protected';
+  const waits = protection.waits_for.map(waitSentence);
+  // What may be waited for is no time that it takes: it may be done sooner, and the copying comes after it.
+  if (waits.length > 0) return { tone: 'warn', name, text: 'unknown', waits };
+  if (left == null) return { tone: 'warn', name, text: 'not known yet', waits };
+  return { tone: 'warn', name, text: `about ${span(Math.max(1, left))}`, waits };
 }
 
 export function waitSentence(wait: Wait): string {
