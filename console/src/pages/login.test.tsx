@@ -53,6 +53,13 @@ test('where there is none nothing is said of it', async () => {
   expect(screen.queryByRole('alert')).toBeNull();
 });
 
+test('who has a demo is told as whom to log in, and where the password is', async () => {
+  node({ password: true });
+  page();
+  const note = await screen.findByText(/A demo's user is/);
+  expect(note.textContent).toMatch(/user is admin, and the password is in the file admin-password/);
+});
+
 test('why somebody was not let in is told once, in words of ours', async () => {
   node({ password: true });
   window.history.replaceState(null, '', '/volumes?login=no-role');

@@ -84,8 +84,8 @@ export function LoginPage({ ended }: { ended: boolean }) {
         ) : null}
         <p className="note">
           No user yet? The first is made on a node's machine, as root:{' '}
-          <code>holdfast user create</code>. A demo's password is in the file{' '}
-          <code>admin-password</code> of its directory.
+          <code>holdfast user create</code>. A demo's user is <code>admin</code>, and the password
+          is in the file <code>admin-password</code> of its directory.
         </p>
       </form>
     </main>
