@@ -11,11 +11,13 @@ import {
   columns,
   doubles,
   doublesRange,
+  gridLines,
   type Kind,
   kinds,
   PERCENTILES,
   type Percentile,
   SPANS,
+  singles,
   stepped,
   TICK_SPACE,
   TIME_STEPS,
@@ -260,6 +262,8 @@ function options(
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(`--chart-${name}`).trim();
   const font = `11px ${style.getPropertyValue('font-family')}`;
+  const lines = (high: number | null) =>
+    gridLines(Math.max(high ?? 0, kind.least ?? 1), kind.steps);
   const axis = { stroke: colour('text'), font, ticks: { show: false } };
   return {
     width: element.clientWidth,
@@ -276,7 +280,7 @@ function options(
       x: { time: true, range: () => [until() - seconds, until()] },
       y: kind.doubles
         ? { distr: 3, log: 2, range: (_self, low, high) => doublesRange(low, high) }
-        : { range: (_self, _low, high) => [0, Math.max((high ?? 0) * 1.08, kind.least ?? 1.08)] },
+        : { range: (_self, _low, high) => [0, lines(high).at(-1) ?? 1] },
     },
     axes: [
       {
@@ -300,7 +304,7 @@ function options(
                 doubles(low, high),
               filter: (_self: uPlot, splits: number[]) => splits,
             }
-          : {}),
+          : { splits: (_self: uPlot, _axis: number, _low: number, high: number) => lines(high) }),
         values: (_self, splits) => splits.map((value) => (value === 0 ? '0' : kind.unit(value))),
       },
     ],
@@ -311,7 +315,12 @@ function options(
         stroke: colour(line.color),
         fill: colour(`${line.color}-fill`),
         width: 1.5,
-        points: { size: 4 },
+        points: {
+          size: 4,
+          fill: colour(line.color),
+          filter: (self: uPlot, index: number, all: boolean) =>
+            all ? null : singles(self.data[index]),
+        },
       })),
     ],
     hooks: { setCursor: [(self) => onCursor(self.cursor.idx ?? null)] },

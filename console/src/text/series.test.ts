@@ -4,10 +4,12 @@ import {
   columns,
   doubles,
   doublesRange,
+  gridLines,
   kinds,
   PERCENTILES,
   present,
   SPANS,
+  singles,
   stepped,
   TICK_SPACE,
   TIME_STEPS,
@@ -127,6 +129,29 @@ test('the axis of time has several labels for every span, and none is cut off', 
       if (told[index] != null) expect((at / seconds) * room + 25).toBeLessThanOrEqual(room);
     }
   }
+});
+
+test('no peak is above the topmost line of the grid', () => {
+  expect(gridLines(8_100)).toEqual([0, 5_000, 10_000]);
+  expect(gridLines(10_000)).toEqual([0, 5_000, 10_000]);
+  expect(gridLines(0.3)).toEqual([0, 0.1, 0.2, 0.3].map((at) => expect.closeTo(at)));
+  expect(gridLines(1)).toEqual([0, 0.5, 1]);
+  const bytes = kinds('volume', 'p99_us').find(({ title }) => title === 'Throughput')?.steps;
+  expect(gridLines(67 * 1024 ** 2, bytes)).toEqual([0, 32, 64, 96].map((mib) => mib * 1024 ** 2));
+  for (let high = 1; high < 1e12; high *= 1.37) {
+    const lines = gridLines(high);
+    expect(lines.at(-1)).toBeGreaterThanOrEqual(high);
+    expect(lines.length).toBeLessThanOrEqual(4);
+    // The scale ends there, and has the same lines.
+    expect(gridLines(lines.at(-1) ?? 0)).toEqual(lines);
+  }
+});
+
+test('what was measured once is a point, for no line leads to it', () => {
+  expect(singles([null, 3, null, 4, 5, null, 0])).toEqual([1, 6]);
+  expect(singles([7])).toEqual([0]);
+  expect(singles([1, 2])).toEqual([]);
+  expect(singles(undefined)).toEqual([]);
 });
 
 test('a peak does not flatten what sizes commands have else', () => {

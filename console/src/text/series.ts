@@ -261,6 +261,28 @@ export function ticks(
   return times.map((at) => (place(at) + HALF_TICK > room ? null : tick(at, seconds)));
 }
 
+/** Distances of the lines of a grid where nothing else is said. */
+const STEPS = Array.from({ length: 18 }, (_, power) =>
+  [1, 2, 5].map((digit) => Number(`${digit}e${power - 3}`)),
+).flat();
+
+/** Lines of a grid at most, the one at nothing not counted: their labels need room. */
+const LINES_MAX = 3;
+
+/** Lines of a grid from nothing on, of which the last is at or above what there is at most. */
+export function gridLines(high: number, steps: number[] = STEPS): number[] {
+  const count = (step: number) => Math.max(1, Math.ceil(high / step - 1e-9));
+  const step = steps.find((one) => count(one) <= LINES_MAX) ?? steps.at(-1) ?? 1;
+  return Array.from({ length: count(step) + 1 }, (_, index) => index * step);
+}
+
+/** Which values of a line stand alone, with nothing before and after them: no line leads to them. */
+export function singles(column: ArrayLike<number | null | undefined> | undefined): number[] {
+  return Array.from(column ?? [], (_, index) => index).filter(
+    (index) => column?.[index] != null && column[index - 1] == null && column[index + 1] == null,
+  );
+}
+
 /** Lines of a grid that doubles, at most. */
 const DOUBLES_MAX = 5;
 
