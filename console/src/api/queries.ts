@@ -16,7 +16,7 @@ import type { Event, TargetSession } from './types';
 /** What changes while one looks at it. */
 export const LIVE_MS = 1_000;
 /** What changes when somebody changes it. */
-const SLOW_MS = 5_000;
+export const SLOW_MS = 5_000;
 
 export const queryClient = new QueryClient({
   // Whatever is answered so: the login has ended, and the session says it.

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { ask, client } from '../api/client';
 import { alarmKindsQuery, alarmsQuery, sessionQuery, useChange } from '../api/queries';
 import type { Alarm, AlarmKind, AlarmKindChange } from '../api/types';
-import { About } from '../parts/about';
+import { AboutPast } from '../parts/about';
 import { Empty, Explained, PageHead, Panel, Shown, Sign, Standing } from '../parts/basic';
 import { Dialog, Tick, useDialog } from '../parts/dialog';
 import { Events } from '../parts/events';
@@ -50,7 +50,7 @@ const ABOUT: Column<Alarm> = {
   id: 'about',
   head: 'About',
   by: (one) => one.subject,
-  cell: (one) => <About subject={one.subject} />,
+  cell: (one) => <AboutPast subject={one.subject} />,
 };
 
 const SINCE: Column<Alarm> = {

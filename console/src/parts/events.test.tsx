@@ -35,15 +35,23 @@ class Stream extends EventTarget {
 
 let asked: URL[] = [];
 
-/** Titles of kinds are asked for beside the log. */
-const KINDS = { kinds: [{ kind: 'node-lost', title: 'A node is lost' }] };
-const isOfKinds = (url: URL) => url.pathname === '/api/v1/alarm-kinds';
+/** What is asked for beside the log: titles of kinds, and what there is. */
+const BESIDE: Record<string, unknown> = {
+  '/api/v1/alarm-kinds': { kinds: [{ kind: 'node-lost', title: 'A node is lost' }] },
+  '/api/v1/volumes': { volumes: [{ name: 'db' }] },
+  '/api/v1/nodes': { nodes: [{ name: 'n2' }] },
+};
+const beside = ({ pathname }: URL) => {
+  const answer = BESIDE[pathname];
+  return answer ? Response.json(answer) : null;
+};
 
 /** What the log answers, by what it is asked. */
 function answers(answer: (query: URLSearchParams) => EventList | null) {
   vi.stubGlobal('fetch', async (request: Request) => {
     const url = new URL(request.url);
-    if (isOfKinds(url)) return Response.json(KINDS);
+    const other = beside(url);
+    if (other) return other;
     asked.push(url);
     const told = answer(url.searchParams);
     if (told) return Response.json(told);
@@ -129,7 +137,8 @@ test('an older piece that comes after the list was begun anew is not put under i
   });
   vi.stubGlobal('fetch', async (request: Request) => {
     const url = new URL(request.url);
-    if (isOfKinds(url)) return Response.json(KINDS);
+    const other = beside(url);
+    if (other) return other;
     asked.push(url);
     const after = url.searchParams.get('after');
     if (after === 'after b') return Response.json(await older);
@@ -281,6 +290,21 @@ test('an event leads to what it is about, as long as that is there', async () =>
   expect(link.getAttribute('href')).toBe('/nodes/n2');
   expect(subjects()).toEqual(['device 1 of node n2', 'volume db', 'cluster']);
   expect(screen.getAllByRole('link').length).toBe(1);
+});
+
+test('nothing leads to what was deleted since', async () => {
+  answers(() => ({
+    events: [
+      event('c', 3, { subject: 'volume spare', kind: 'volume-created' }),
+      event('b', 2, { subject: 'volume db', kind: 'volume-created' }),
+      event('a', 1, { subject: 'node n9', kind: 'node-back' }),
+    ],
+    silent: [],
+  }));
+  shown();
+  const links = () => screen.getAllByRole('link').map((link) => link.textContent);
+  await waitFor(() => expect(links()).toEqual(['volume db']));
+  expect(subjects()).toEqual(['volume spare', 'volume db', 'node n9']);
 });
 
 test('an alarm that is over does not read like one that begins', async () => {

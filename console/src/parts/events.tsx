@@ -18,7 +18,7 @@ import {
   withOlder,
 } from '../text/events';
 import { moment } from '../text/units';
-import { About } from './about';
+import { About, useGone } from './about';
 import { Empty, Explained, Failure, Panel, Shown, Sign, Silent } from './basic';
 import { Prose } from './prose';
 
@@ -230,6 +230,7 @@ function Log({ severity, kind, about, newest, live }: LogProps) {
   const isChosen = kind !== '' || about.trim() !== '';
   const weighed = severity === 'info' ? 'Nothing yet' : 'Nothing of that weight';
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
+  const isGone = useGone();
   const news = useNews(live, (one) => isChosenKind(one) && isMeant(one), kinds);
   return (
     <>
@@ -246,7 +247,7 @@ function Log({ severity, kind, about, newest, live }: LogProps) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keyboard, too
         <ul className="events" aria-label="Events" tabIndex={0}>
           {events.map((event) => (
-            <Row key={event.id} event={event} kinds={kinds} />
+            <Row key={event.id} event={event} isGone={isGone(event.subject)} kinds={kinds} />
           ))}
         </ul>
       )}
@@ -277,8 +278,15 @@ function Log({ severity, kind, about, newest, live }: LogProps) {
   );
 }
 
+type RowProps = {
+  event: Event;
+  /** What it is about is not there any more. */
+  isGone: boolean;
+  kinds?: AlarmKind[];
+};
+
 /** What has not changed is not drawn again: there may be thousands. */
-const Row = memo(function Row({ event, kinds }: { event: Event; kinds?: AlarmKind[] }) {
+const Row = memo(function Row({ event, isGone, kinds }: RowProps) {
   const before = event.not_before_ms;
   return (
     <li>
@@ -296,7 +304,7 @@ const Row = memo(function Row({ event, kinds }: { event: Event; kinds?: AlarmKin
       )}
       <span className={`event-kind tone-${eventTone(event)}`}>{kindWords(event.kind).word}</span>
       <strong>
-        {event.kind === 'volume-deleted' ? event.subject : <About subject={event.subject} />}
+        <About subject={event.subject} isGone={isGone || event.kind === 'volume-deleted'} />
       </strong>
       <span>
         <Prose text={eventText(event, kinds)} />
