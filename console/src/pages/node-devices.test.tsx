@@ -78,3 +78,25 @@ test('what a device did before it could not be read any more is not told as the 
   await screen.findByText('work not known');
   expect(screen.queryByText('2.4 k')).toBeNull();
 });
+
+test('what does nothing takes no time', () => {
+  vi.stubGlobal('fetch', () => new Promise(() => {}));
+  const shown = (per_second: number) => {
+    cleanup();
+    const flow = { per_second, bytes_per_second: 0, latency: null };
+    const point = { at_ms: 20_000, reads: flow, writes: flow, others: flow, queue_depth: 0 };
+    const history = { points: [point] } as unknown as History;
+    queryClient.setQueryData(deviceWorkQuery('n1', 2).queryKey, history);
+    render(
+      <MantineProvider env="test">
+        <QueryClientProvider client={queryClient}>
+          <DeviceWork node="n1" device={{ ...device, latency_p99_us: 3_580 }} />
+        </QueryClientProvider>
+      </MantineProvider>,
+    );
+    return screen.getByText(/^p99/).textContent;
+  };
+  expect(shown(1)).toBe('p99 3.58\u00a0ms');
+  // It is of the last minute, and of what was done before it was drained.
+  expect(shown(0)).toBe('p99 –');
+});

@@ -219,6 +219,8 @@ export function DeviceWork({ node, device }: { node: string; device: Device }) {
   const took = device.latency_p99_us;
   if (!point && !work.error && took == null) return null;
   const ten = 'as a mean of ten seconds';
+  const isIdle =
+    point && [point.reads, point.writes, point.others].every((flow) => flow.per_second === 0);
   return (
     <div className="device-work">
       {point ? (
@@ -244,8 +246,8 @@ export function DeviceWork({ node, device }: { node: string; device: Device }) {
         </Explained>
       ) : null}
       {took == null ? null : (
-        <Explained tip={LATENCY_TIP}>
-          p99 <b>{latency(took)}</b>
+        <Explained tip={isIdle ? 'No operation in the last ten seconds.' : LATENCY_TIP}>
+          p99 <b>{isIdle ? '–' : latency(took)}</b>
         </Explained>
       )}
     </div>
