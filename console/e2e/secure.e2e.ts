@@ -49,7 +49,7 @@ async function logIn(here: Page, user: string, password: string): Promise<void> 
 const overview = (here: Page) =>
   here.getByRole('heading', { name: /served, with every copy in place/ }).waitFor();
 
-const wholeAgain = { name: /All 2 volumes are served, with every copy/ };
+const wholeAgain = { name: /Both volumes are served, with every copy/ };
 
 /** Has qemu's tool do something with the volume, as the host, by the portal of a node; gives what it says. */
 async function io(node: string, command: string): Promise<string> {

@@ -43,7 +43,7 @@ function node(name: string, change: Partial<Node> = {}): Node {
 
 test('health is one true sentence', () => {
   expect(healthSentence(status({})).text).toBe(
-    'All 2 volumes are served, with every copy in place.',
+    'Both volumes are served, with every copy in place.',
   );
   const degraded = status({
     health: 'degraded',
@@ -64,7 +64,7 @@ test('health is one true sentence', () => {
 test('that all is well is not said above alarms', () => {
   expect(healthSentence(status({}), 1)).toEqual({
     tone: 'warn',
-    text: 'All 2 volumes are served, with every copy in place; one alarm needs attention.',
+    text: 'Both volumes are served, with every copy in place; one alarm needs attention.',
   });
   const stopped = { total: 2, healthy: 0, degraded: 1, unavailable: 1 };
   expect(healthSentence(status({ health: 'unavailable', volumes: stopped }), 2)).toEqual({
@@ -86,7 +86,7 @@ test('what nobody tells any more was well, and is not said to be', () => {
   expect(pulse(status({}), 0, true)).toEqual({
     tone: 'calm',
     word: 'was healthy',
-    text: 'All 2 volumes were served, with every copy in place.',
+    text: 'Both volumes were served, with every copy in place.',
   });
   expect(pulse(status({}), 1, true)).toMatchObject({ tone: 'warn', word: 'needs attention' });
   const down = status({ health: 'degraded', nodes: { total: 3, up: 2 } });

@@ -246,7 +246,8 @@ function ofVolumesAndNodes(status: Status, isLost: boolean): { tone: Tone; text:
   }
   const one = isLost ? 'was' : 'is';
   const more = isLost ? 'were' : 'are';
-  const all = volumes.total === 1 ? `The volume ${one}` : `All ${volumes.total} volumes ${more}`;
+  const many = volumes.total === 2 ? 'Both volumes' : `All ${volumes.total} volumes`;
+  const all = volumes.total === 1 ? `The volume ${one}` : `${many} ${more}`;
   return { tone, text: `${all} served, with every copy in place` };
 }
 
