@@ -13,20 +13,22 @@ import { Prose } from '../parts/prose';
 import { say } from '../parts/say';
 import { type Column, DataTable } from '../parts/table';
 import { useTitle } from '../router';
-import { clearOf, limit, raisedOf, readLimit } from '../text/alarms';
+import { clearOf, isWell, limit, raisedOf, readLimit, seenOf } from '../text/alarms';
 import { moment, parseSpan, span } from '../text/units';
 import { Receivers } from './receivers';
 
 function What({ alarm }: { alarm: Alarm }) {
+  const well = isWell(alarm);
   return (
     <details className="alarm">
       <summary>
-        <Sign tone={alarm.severity === 'critical' ? 'bad' : 'warn'} />{' '}
+        <Sign tone={well ? 'good' : alarm.severity === 'critical' ? 'bad' : 'warn'} />{' '}
         <span className="unseen">{alarm.severity}: </span>
         {alarm.title}
+        {well ? ' (well again)' : ''}
       </summary>
       <p>
-        <Prose text={alarm.detail} alone />.
+        <Prose text={seenOf(alarm)} alone />.
       </p>
       <p>
         <Prose text={alarm.meaning} />

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AlarmKind } from '../api/types';
-import { clearOf, limit, placeOf, raisedOf, readLimit } from './alarms';
+import { clearOf, isWell, limit, placeOf, raisedOf, readLimit, seenOf } from './alarms';
 
 test('what an alarm is about has a page if it is a node or a volume', () => {
   expect(placeOf('node n1')).toEqual(['nodes', 'n1']);
@@ -29,4 +29,18 @@ test('limits are told with their unit and read as numbers', () => {
   expect(readLimit(' 85 ')).toBe(85);
   for (const wrong of ['', '-1', '8.5', '85\u00a0%', '9999999999'])
     expect(readLimit(wrong)).toBeNull();
+});
+
+test('of an alarm that is raised still, that it is well again is said first', () => {
+  const well = 'it is well again, and over when that has lasted for 10 s';
+  const raised = { cleared_ms: null, detail: `it does not answer - ${well}` };
+  expect(isWell(raised)).toBe(true);
+  expect(seenOf(raised)).toBe(`${well}; it was “it does not answer”`);
+  const bad = { cleared_ms: null, detail: 'it does not answer' };
+  expect([isWell(bad), seenOf(bad)]).toEqual([false, 'it does not answer']);
+  const over = {
+    cleared_ms: 1,
+    detail: 'it does not answer - it has been well again for 10 s',
+  };
+  expect([isWell(over), seenOf(over)]).toEqual([false, over.detail]);
 });

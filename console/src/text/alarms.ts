@@ -1,4 +1,4 @@
-import type { AlarmKind } from '../api/types';
+import type { Alarm, AlarmKind } from '../api/types';
 import { milliseconds, span } from './units';
 
 /** The page of what an alarm is about, as the parts of its path; null if it has none. */
@@ -6,6 +6,20 @@ export function placeOf(subject: string): string[] | null {
   const found = /^(?:device \d+ of )?(node|volume) (\S+)$/.exec(subject);
   const [, kind, name] = found ?? [];
   return kind && name ? [`${kind}s`, name] : null;
+}
+
+/** Behind what was seen of an alarm that is raised still, and may soon be over: `crates/control/src/alarms/book.rs` puts it there. */
+const WELL = / - (it is well again, and over when that has lasted for \d+ s)$/;
+
+/** Whether what an alarm is about is well by now, though it is raised until that has lasted. */
+export function isWell({ cleared_ms, detail }: Pick<Alarm, 'cleared_ms' | 'detail'>): boolean {
+  return cleared_ms == null && WELL.test(detail);
+}
+
+/** What is seen of it: if it is well, that first. */
+export function seenOf(alarm: Pick<Alarm, 'cleared_ms' | 'detail'>): string {
+  const since = isWell(alarm) ? WELL.exec(alarm.detail) : null;
+  return since ? `${since[1]}; it was “${alarm.detail.slice(0, since.index)}”` : alarm.detail;
 }
 
 const IN_WORDS: Record<string, (value: number) => string> = {

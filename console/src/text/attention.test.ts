@@ -64,3 +64,11 @@ test('what is over, and what somebody knows of, needs no attention', () => {
   expect(untold([known, over], explanation({}))).toEqual([]);
   expect(noted([known, over, { ...known, cleared_ms: 3 }])).toBe(1);
 });
+
+test('what is well again needs nobody', () => {
+  const detail = 'it does not answer - it is well again, and over when that has lasted for 10 s';
+  const lost = (change: Partial<Alarm>) =>
+    untold([alarm('node-lost', 'node n1', change)], explanation({}));
+  expect(kinds(lost({ detail: 'it does not answer' }))).toEqual(['node-lost']);
+  expect(lost({ detail })).toEqual([]);
+});

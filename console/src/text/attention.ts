@@ -1,4 +1,5 @@
 import type { Alarm, Explanation, Finding } from '../api/types';
+import { isWell } from './alarms';
 
 type Kind = Finding['kind'];
 
@@ -41,11 +42,11 @@ function about(subject: string, explanation: Explanation): Finding[] {
 
 /**
  * Alarms that last, of which nobody has taken note, and that no finding tells of already: findings say more, as what
- * is waited for. Critical ones are first.
+ * is waited for. What is well again needs nobody. Critical ones are first.
  */
 export function untold(alarms: Alarm[], explanation: Explanation): Alarm[] {
   const left = alarms.filter((alarm) => {
-    if (alarm.cleared_ms != null || alarm.acknowledged != null) return false;
+    if (alarm.cleared_ms != null || alarm.acknowledged != null || isWell(alarm)) return false;
     const said = SAID_BY[alarm.kind] ?? [];
     return !about(alarm.subject, explanation).some((finding) => said.includes(finding.kind));
   });
