@@ -8,6 +8,7 @@ use holdfast_api::documents::{EventKind, EventSeverity, Health, VolumeAccess};
 use holdfast_control::Inventory;
 use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, VolumeId};
+use holdfast_stdx::Count;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, change};
@@ -119,7 +120,10 @@ pub(super) fn since(
         if volume.access != was.access {
             let words = match (volume.access.open, volume.access.initiators.len()) {
                 (true, _) => "is for every initiator".to_owned(),
-                (false, count) => format!("is for {count} initiators, and nobody else"),
+                (false, count) => {
+                    let hosts = Count::of(count, "initiator");
+                    format!("is for {hosts}, and nobody else")
+                }
             };
             changes.push(change(EventKind::VolumeAccess, info, subject(), words));
         }
