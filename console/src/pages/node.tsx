@@ -197,8 +197,8 @@ const COLUMNS: Column<Replica>[] = [
   },
   {
     id: 'used',
-    head: 'Used',
-    tip: 'Bytes of its pages',
+    head: 'Slice holds',
+    tip: 'Bytes of the slice’s pages, wherever they are: a replica that lacks some has so much less',
     numeric: true,
     by: (replica) => replica.used_bytes ?? -1,
     cell: (replica) => (replica.used_bytes == null ? '–' : bytes(replica.used_bytes)),

@@ -96,7 +96,7 @@ pub struct NodeSlice {
     /// Bytes that it lacks; null if nobody can tell before it has said what it has, or it is in sync.
     #[serde(default)]
     pub bytes_lacking: Option<u64>,
-    /// Bytes of its pages; null if no node knows.
+    /// Bytes of the slice's pages, of which the replica may lack some; null if no node knows.
     pub used_bytes: Option<u64>,
     /// Whether it is to go, or to be rebuilt elsewhere.
     pub leaves: bool,
