@@ -17,6 +17,11 @@ use crate::process::{printed, succeed_or_say};
 /// The directory of the simulator.
 const SIMULATOR: &str = "crates/sim";
 
+/// The directory of those that wait nearly all of their time, for what happens after seconds: of 158 s they have a processor for 7.6.
+const WAITING: &str = "crates/controller";
+/// How many of them run at a time, on however few processors.
+const WAITING_AT_A_TIME: u32 = 8;
+
 /// The line after which a program of tests says which have failed, and why.
 const FAILURES: &str = "failures:";
 
@@ -142,6 +147,9 @@ impl Suite {
             // An error's own backtrace stands behind what it says, and is long: where only the end of all this is kept,
             // what it says was lost. That of the panic stays.
             .env("RUST_LIB_BACKTRACE", "0");
+        if self.folder.ends_with(WAITING) {
+            command.env("RUST_TEST_THREADS", WAITING_AT_A_TIME.to_string());
+        }
         succeed_or_say(&mut command, FAILURES).with_context(|| self.describe(root))
     }
 }
