@@ -177,7 +177,7 @@ const COLUMNS: Column<Slice>[] = [
         : [
             ...slice.joining.map(
               (one) =>
-                `${one.node}: ${bytes(one.bytes_done)} of ${bytes(one.bytes_total)}` +
+                `${one.node}: ${bytes(one.bytes_done)} of ${bytes(one.bytes_total)} copied` +
                 `${one.bytes_per_second ? ` at ${bytesPerSecond(one.bytes_per_second)}` : ''}` +
                 `${one.seconds_left == null ? '' : `, ${span(one.seconds_left)} left`}`,
             ),
