@@ -77,7 +77,7 @@ const IN_USE = {
   type: 'urn:holdfast:problem:volume-in-use',
   title: 'The volume is in use',
   detail: 'volume db is in use: initiators have 1 session with its target',
-  hint: 'log them out first; `holdfast volume delete --force` takes it away from them',
+  hint: 'log them out first; `holdfast volume delete db --force` takes it away from them',
   status: 409,
 };
 

@@ -123,7 +123,7 @@ const FORCE = 'Also if hosts use it (force)';
 function boxed(error: unknown): unknown {
   if (!(error instanceof Problem) || error.hint === null) return error;
   const { title, detail, status, kind } = error;
-  const hint = error.hint.replace('`holdfast volume delete --force`', `the tick at “${FORCE}”`);
+  const hint = error.hint.replace(/`holdfast volume delete \S+ --force`/, `the tick at “${FORCE}”`);
   return new Problem({ title, detail, status, hint, type: kind ?? undefined });
 }
 
