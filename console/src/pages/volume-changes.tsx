@@ -2,6 +2,7 @@ import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client, Problem } from '../api/client';
+import { wasSent } from '../api/key';
 import { useChange, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Sign } from '../parts/basic';
@@ -81,7 +82,7 @@ export function GrowDialog({ volume: latest, onClose }: Props) {
           </p>
           <Promised
             more={(count - latest.bytes) * POLICIES[volume.policy].copies}
-            sent={grow.isPending || grow.isSuccess}
+            sent={wasSent(grow)}
           />
         </>
       ) : null}
