@@ -15,9 +15,10 @@ export function useIsLost(): boolean {
  * The list of nodes is what was known last: pages are not allowed to ask other nodes, so these are links.
  */
 export function Lost({ path }: { path: string }) {
-  const status = useQuery(clusterQuery);
+  const isLost = useIsLost();
+  const { dataUpdatedAt } = useQuery(clusterQuery);
   const nodes = useQuery(nodesQuery);
-  if (!(status.error instanceof Unreached)) return null;
+  if (!isLost) return null;
   const here = window.location.origin;
   const others = (nodes.data?.nodes ?? []).filter(
     (node) => node.state === 'up' && !sameOrigin(node.api, here),
@@ -30,8 +31,8 @@ export function Lost({ path }: { path: string }) {
           The node that served this page does not answer ({window.location.host})
         </div>
         <div>
-          {status.dataUpdatedAt > 0
-            ? `What stands below is what it said at ${moment(status.dataUpdatedAt)}, and may be different now. `
+          {dataUpdatedAt > 0
+            ? `What stands below is what it said at ${moment(dataUpdatedAt)}, and may be different now. `
             : ''}
           {others.length > 0
             ? 'Every node serves this console; go on with '
