@@ -26,25 +26,25 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
 }
 
 /// The same, with what it prints last in the error, from this line on where that is among it: where much else is printed before
-/// somebody reads it, it is easily lost.
+/// somebody reads it, it is easily lost. One that does not run alone has this name before each of its lines.
 ///
 /// # Errors
 /// It cannot be started, or ends with a failure.
-pub(crate) fn succeed_or_say(command: &mut Command, from: &str) -> Result<()> {
+pub(crate) fn succeed_or_say(command: &mut Command, name: Option<&str>, from: &str) -> Result<()> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.with_context(|| format!("start {command:?}"))?;
     let mut stdout = child.stdout.take().expect("it is a pipe");
     let last = Arc::new(Mutex::new(Vec::new()));
     let reader = {
         let last = Arc::clone(&last);
+        let mut shown = Shown::of(name);
         thread::spawn(move || {
             let mut piece = vec![0; SAID_MAX];
-            // Whole pieces, and not lines: what waits is shown, too.
             while let Ok(length @ 1..) = stdout.read(&mut piece) {
                 let piece = &piece[..length];
-                let mut shown = io::stdout().lock();
+                let mut stdout = io::stdout().lock();
                 // Where nobody reads it there is the error.
-                drop(shown.write_all(piece).and_then(|()| shown.flush()));
+                drop(shown.show(piece, &mut stdout));
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 last.extend_from_slice(piece);
                 let surplus = last.len().saturating_sub(SAID_MAX);
@@ -66,6 +66,45 @@ pub(crate) fn succeed_or_say(command: &mut Command, from: &str) -> Result<()> {
         since(&last, from)
     );
     Ok(())
+}
+
+/// What is shown of what a program prints, while it prints it.
+enum Shown {
+    /// Whole pieces, and not lines: what waits is shown, too.
+    Alone,
+    /// Whole lines, each behind the name, since those of others stand between them.
+    BesideOthers {
+        name: String,
+        /// What has been printed since the last end of a line.
+        begun: Vec<u8>,
+    },
+}
+
+impl Shown {
+    fn of(name: Option<&str>) -> Self {
+        name.map_or(Self::Alone, |name| Self::BesideOthers {
+            name: format!("{name}: "),
+            begun: Vec::new(),
+        })
+    }
+
+    fn show(&mut self, piece: &[u8], to: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Alone => to.write_all(piece)?,
+            Self::BesideOthers { name, begun } => {
+                for part in piece.split_inclusive(|byte| *byte == b'\n') {
+                    begun.extend_from_slice(part);
+                    // A line without an end is shown in pieces, as it has no bound.
+                    if part.ends_with(b"\n") || begun.len() >= SAID_MAX {
+                        to.write_all(name.as_bytes())?;
+                        to.write_all(begun)?;
+                        begun.clear();
+                    }
+                }
+            }
+        }
+        to.flush()
+    }
 }
 
 /// From that line on, where it begins what is said in full; it stands again before the names alone.
@@ -162,7 +201,7 @@ mod tests {
     fn what_a_program_says_of_its_failure_is_in_the_error() {
         let failed = |script: &str| {
             let mut fails = Command::new("sh");
-            let failed = succeed_or_say(fails.args(["-c", script]), "failures:").unwrap_err();
+            let failed = succeed_or_say(fails.args(["-c", script]), None, "failures:").unwrap_err();
             let failed = failed.to_string();
             failed.split_once('\n').unwrap().1.to_owned()
         };
@@ -174,7 +213,26 @@ mod tests {
         let said = failed("echo failures:; printf '%099999d' 1; echo; echo why; exit 1");
         assert!(said.ends_with("1\nwhy\n") && said.len() == SAID_MAX);
         let mut works = Command::new("echo");
-        assert!(succeed_or_say(works.arg("failures:"), "failures:").is_ok());
+        assert!(succeed_or_say(works.arg("failures:"), None, "failures:").is_ok());
+    }
+
+    #[test]
+    fn lines_of_one_that_does_not_run_alone_have_its_name() {
+        let shown = |name: Option<&str>, pieces: &[&str]| {
+            let (mut shown, mut all) = (Shown::of(name), Vec::new());
+            for piece in pieces {
+                shown.show(piece.as_bytes(), &mut all).unwrap();
+            }
+            String::from_utf8(all).unwrap()
+        };
+        let pieces = ["test a ... ", "ok\n\ntest b", " ... ok\ntest c ..."];
+        assert_eq!(shown(None, &pieces), pieces.concat());
+        assert_eq!(
+            shown(Some("crates/node"), &pieces),
+            "crates/node: test a ... ok\ncrates/node: \ncrates/node: test b ... ok\n"
+        );
+        let long = "a".repeat(SAID_MAX);
+        assert_eq!(shown(Some("one"), &[&long]), format!("one: {long}"));
     }
 
     #[test]

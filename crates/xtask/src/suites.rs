@@ -1,13 +1,17 @@
-//! The tests of all packages: compiled by cargo, and run one program after the other, as cargo would, but for the simulator's, which
-//! are a step of their own.
+//! The tests of all packages: compiled by cargo, and run as cargo would run them, but for the simulator's, which are a step of their
+//! own. The end-to-end tests, which judge by time, run first and alone; the others two programs at a time, as many of them wait.
 //!
-//! Invariant: no program of tests is left out, whatever it is called.
+//! Invariants:
+//! - no program of tests is left out, whatever it is called;
+//! - none is begun after one has failed, and what failed is told of each that did.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 
 use crate::cargo;
@@ -16,6 +20,13 @@ use crate::process::{printed, succeed_or_say};
 
 /// The directory of the simulator.
 const SIMULATOR: &str = "crates/sim";
+
+/// The directory of the end-to-end tests.
+const END_TO_END: &str = "crates/e2e";
+/// The directory of those that take as long as all others together, and so are begun first.
+const LONGEST: &str = "crates/node";
+/// How many of the others run at a time.
+const AT_A_TIME: usize = 2;
 
 /// The directory of those that wait nearly all of their time, for what happens after seconds: of 158 s they have a processor for 7.6.
 const WAITING: &str = "crates/controller";
@@ -48,28 +59,79 @@ fn built(root: &Path) -> Result<Vec<Suite>> {
 
 /// Runs all tests but the simulator's, until a program fails.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    run_those(root, &built(root)?, |suite| {
-        !suite.folder.ends_with(SIMULATOR)
-    })?;
+    let mut suites = built(root)?;
+    suites.retain(|suite| !suite.is_of(SIMULATOR));
+    let (alone, mut others): (Vec<_>, Vec<_>) = suites
+        .into_iter()
+        .partition(|suite| suite.is_of(END_TO_END));
+    others.sort_by_key(|suite| !suite.is_of(LONGEST));
+    run_those(root, alone, 1)?;
+    run_those(root, others, AT_A_TIME)?;
     cargo::run(root, &["test", "--workspace", "--doc", "--locked"])
 }
 
 /// Runs the simulator's.
 pub(crate) fn run_simulator(root: &Path) -> Result<()> {
-    run_those(root, &compile(root)?, |suite| {
-        suite.folder.ends_with(SIMULATOR)
+    let mut suites = compile(root)?;
+    suites.retain(|suite| suite.is_of(SIMULATOR));
+    run_those(root, suites, 1)
+}
+
+/// Runs them in this order, so many at a time.
+fn run_those(root: &Path, suites: Vec<Suite>, at_a_time: usize) -> Result<()> {
+    ensure!(!suites.is_empty(), "cargo has made none of them");
+    let is_alone = at_a_time == 1;
+    in_order(suites, at_a_time, |suite| {
+        let described = suite.describe(root);
+        println!("-- {described}");
+        let start = Instant::now();
+        let name = (!is_alone).then_some(described.as_str());
+        suite.run(name).with_context(|| described.clone())?;
+        println!("-- {described}: {:.1?}", start.elapsed());
+        Ok(())
     })
 }
 
-fn run_those(root: &Path, suites: &[Suite], is_wanted: impl Fn(&Suite) -> bool) -> Result<()> {
-    ensure!(suites.iter().any(&is_wanted), "cargo has made none of them");
-    for suite in suites.iter().filter(|suite| is_wanted(suite)) {
-        println!("-- {}", suite.describe(root));
-        let start = Instant::now();
-        suite.run(root)?;
-        println!("-- {:.1?}", start.elapsed());
-    }
-    Ok(())
+/// Does this with all of them, in this order, so many at a time; until it fails for one, when those that are begun are waited for.
+fn in_order<T: Send>(
+    all: Vec<T>,
+    at_a_time: usize,
+    run: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
+    let waiting = Mutex::new(all.into_iter());
+    let failed: Mutex<Vec<anyhow::Error>> = Mutex::default();
+    let is_well = || {
+        failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
+    };
+    let work = || {
+        while is_well() {
+            let next = waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next();
+            let Some(next) = next else { break };
+            if let Err(error) = run(next) {
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.push(error);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(work);
+        }
+    });
+    let mut failed = failed
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .into_iter();
+    let Some(first) = failed.next() else {
+        return Ok(());
+    };
+    Err(failed.fold(first, |first, error| anyhow!("{error:#}\nand {first:#}")))
 }
 
 fn compile(root: &Path) -> Result<Vec<Suite>> {
@@ -138,8 +200,12 @@ impl Suite {
         folder.join(&self.name).display().to_string()
     }
 
-    /// As cargo would run it.
-    fn run(&self, root: &Path) -> Result<()> {
+    fn is_of(&self, folder: &str) -> bool {
+        self.folder.ends_with(folder)
+    }
+
+    /// As cargo would run it; with a name where others run beside it.
+    fn run(&self, name: Option<&str>) -> Result<()> {
         let mut command = Command::new(&self.program);
         command
             .current_dir(&self.folder)
@@ -147,15 +213,21 @@ impl Suite {
             // An error's own backtrace stands behind what it says, and is long: where only the end of all this is kept,
             // what it says was lost. That of the panic stays.
             .env("RUST_LIB_BACKTRACE", "0");
-        if self.folder.ends_with(WAITING) {
+        if self.is_of(WAITING) {
             command.env("RUST_TEST_THREADS", WAITING_AT_A_TIME.to_string());
         }
-        succeed_or_say(&mut command, FAILURES).with_context(|| self.describe(root))
+        succeed_or_say(&mut command, name, FAILURES)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::time::Duration;
+
+    use anyhow::bail;
+
     use super::*;
 
     const TOLD: &str = concat!(
@@ -172,6 +244,45 @@ mod tests {
         r#"{"reason":"build-finished","success":true}"#,
         "\n",
     );
+
+    #[test]
+    fn all_are_run_and_no_more_at_a_time_than_may() {
+        let (running, most, done) = (
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
+        let run = |_| {
+            most.fetch_max(running.fetch_add(1, Relaxed) + 1, Relaxed);
+            thread::sleep(Duration::from_millis(10));
+            running.fetch_sub(1, Relaxed);
+            done.fetch_add(1, Relaxed);
+            Ok(())
+        };
+        in_order((0..9).collect(), 3, run).unwrap();
+        assert_eq!(done.into_inner(), 9);
+        assert!((1..=3).contains(&most.into_inner()));
+    }
+
+    #[test]
+    fn none_is_begun_after_a_failure_and_each_failure_is_told() {
+        let begun = Mutex::new(Vec::new());
+        let both = Barrier::new(2);
+        let run = |number| {
+            begun.lock().unwrap().push(number);
+            if number > 0 {
+                both.wait();
+                bail!("failure {number}");
+            }
+            Ok(())
+        };
+        let error = in_order(vec![0, 1, 2, 3, 4], 2, run).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("failure 1") && error.contains("failure 2"));
+        let mut begun = begun.into_inner().unwrap();
+        begun.sort_unstable();
+        assert_eq!(begun, [0, 1, 2]);
+    }
 
     #[test]
     fn programs_of_tests_are_told_from_all_else() {
