@@ -1,7 +1,7 @@
 //! `holdfast certify`: whether a shared disk does what clusters of hosts need.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use holdfast_api::ApiClient;
 use holdfast_api::documents::{NodeState, VolumeSummary};
 use holdfast_certify::{
     ChapAccount, ChapSecret, CheckReport, IscsiName, Lun, Options, Outcome, Report, StartError,
-    Timing, report, run as carry_out,
+    Timing, all_checks, report, run as carry_out,
 };
 use holdfast_control::{LUN_MAX, VolumeName};
 use tokio::net::lookup_host;
@@ -29,6 +29,8 @@ const INITIATOR: &str = "iqn.2026-11.io.holdfast:certify";
 /// How old it may be what nodes tell of sessions: those of a run that has just ended are told still.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 const TELL_PAUSE: Duration = Duration::from_millis(250);
+/// How often it is told how far a run is whose report says at the end what came of each check.
+const COUNT_INTERVAL: Duration = Duration::from_secs(5);
 /// Exit codes: a check failed; nothing was checked, or not all of it.
 const FAILED: u8 = 1;
 const NOT_CHECKED: u8 = 2;
@@ -120,7 +122,12 @@ async fn certify(
     });
     let file = file.transpose()?;
     let mut signals = Signals::listen()?;
-    let progress = |report: &CheckReport| output.talk(&progress_line(report));
+    let mut meanwhile = Meanwhile::new(io::stdout().is_terminal() && io::stderr().is_terminal());
+    let progress = |report: &CheckReport| {
+        if let Some(line) = meanwhile.line(report, Instant::now()) {
+            output.talk(&line);
+        }
+    };
     let report = carry_out(options, signals.next(), progress)
         .await
         .map_err(|error| refused(&error))?;
@@ -153,6 +160,39 @@ fn judged(report: &Report) -> Result<(), Failure> {
         _ => FAILED,
     };
     Err(Failure::new("not everything passed").told().exit(code))
+}
+
+/// What is told while checks are carried out.
+struct Meanwhile {
+    /// Whoever reads this reads the report below it, which tells of each check: it is only counted here.
+    counts: bool,
+    done: usize,
+    told: Option<Instant>,
+}
+
+impl Meanwhile {
+    const fn new(counts: bool) -> Self {
+        Self {
+            counts,
+            done: 0,
+            told: None,
+        }
+    }
+
+    /// What is told of a check that has ended, if anything is.
+    fn line(&mut self, report: &CheckReport, now: Instant) -> Option<String> {
+        self.done += 1;
+        if !self.counts {
+            return Some(progress_line(report));
+        }
+        let is_recent = |told: Instant| now.saturating_duration_since(told) < COUNT_INTERVAL;
+        if self.told.is_some_and(is_recent) {
+            return None;
+        }
+        self.told = Some(now);
+        let (done, all) = (self.done, all_checks().count());
+        Some(format!("{done} of {all} checks have ended"))
+    }
 }
 
 fn progress_line(report: &CheckReport) -> String {
@@ -306,6 +346,30 @@ fn seed() -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_reads_the_report_below_is_told_only_how_many_checks_have_ended() {
+        let check = all_checks().next().unwrap();
+        let report = CheckReport {
+            check,
+            outcome: Outcome::Passed {
+                note: String::new(),
+            },
+            took: Duration::ZERO,
+        };
+        let begun = Instant::now();
+        let mut each = Meanwhile::new(false);
+        for _ in 0..2 {
+            let line = each.line(&report, begun).unwrap();
+            assert!(line.contains(check.id), "{line}");
+        }
+        let mut counted = Meanwhile::new(true);
+        let told =
+            [0, 1, 5].map(|seconds| counted.line(&report, begun + Duration::from_secs(seconds)));
+        let all = all_checks().count();
+        let line = |done| Some(format!("{done} of {all} checks have ended"));
+        assert_eq!(told, [line(1), None, line(3)]);
+    }
 
     #[test]
     fn a_volume_that_is_not_there_is_told_with_what_to_do() {
