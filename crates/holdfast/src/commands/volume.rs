@@ -20,6 +20,8 @@ use crate::output::{Output, bytes, table};
 
 /// After how long people are told that it goes on.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// The same where what is waited for may come to nothing, three seconds later.
+const SESSIONS_SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// How long may be asked for what people are told beside a result.
 const EXTRAS_MAX: Duration = Duration::from_secs(3);
@@ -51,7 +53,8 @@ pub(crate) async fn run(
                 lun: create.lun,
             };
             let creating = client.create_volume(&request);
-            let Created { volume, is_new } = patiently(output, creating).await?;
+            let tell = || output.talk(MAKING);
+            let Created { volume, is_new } = patiently(SILENCE_MAX, tell, creating).await?;
             // What follows would look as if it had been made.
             if !is_new {
                 output.talk("there was such a volume already: nothing was changed");
@@ -104,7 +107,7 @@ async fn grow(
         bytes: size.bytes(),
     };
     let growing = client.grow_volume(name.as_str(), request);
-    let volume = patiently(output, growing).await?;
+    let volume = patiently(SILENCE_MAX, || output.talk(MAKING), growing).await?;
     let has_grown = before != Some(volume.bytes);
     if !has_grown {
         output.talk("it has that size already: nothing was changed");
@@ -146,7 +149,9 @@ async fn delete(
     force: bool,
 ) -> Result<(), Failure> {
     let name = name.as_str();
-    client.delete_volume(name, VolumeDelete { force }).await?;
+    let deleting = client.delete_volume(name, VolumeDelete { force });
+    let (silence, words) = deletion_waits(force);
+    patiently(silence, || output.talk(words), deleting).await?;
     output.result(&Deleted { deleted: name }, || format!("deleted {name}\n"))?;
     if force && !output.is_for_programs() {
         output.talk(
@@ -156,17 +161,33 @@ async fn delete(
     Ok(())
 }
 
-/// Waits for something to be done, and says so if it takes long: a large volume has thousands of slices.
+/// What is waited for where a volume is made, or grows.
+const MAKING: &str = "waiting until the volume is made and served: large ones take a while";
+
+/// After how long it is told of a deletion that it goes on, and what: one that nothing forces waits for sessions first.
+const fn deletion_waits(force: bool) -> (Duration, &'static str) {
+    match force {
+        true => (
+            SILENCE_MAX,
+            "waiting until the volume is deleted: large ones take a while",
+        ),
+        false => (
+            SESSIONS_SILENCE_MAX,
+            "waiting a few seconds for sessions of hosts with the volume's target to end, and until it is deleted",
+        ),
+    }
+}
+
+/// Waits for something to be done, and tells so if it takes longer than `silence`: a large volume has thousands of slices.
 async fn patiently<T>(
-    output: &Output,
+    silence: Duration,
+    tell: impl FnOnce(),
     doing: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, Failure> {
     tokio::pin!(doing);
     tokio::select! {
         done = &mut doing => return Ok(done?),
-        () = tokio::time::sleep(SILENCE_MAX) => {
-            output.talk("waiting until the volume is made and served: large ones take a while");
-        }
+        () = tokio::time::sleep(silence) => tell(),
     }
     Ok(doing.await?)
 }
@@ -387,6 +408,27 @@ mod tests {
             joining,
             absent: Vec::new(),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_waits_for_sessions_says_so_before_it_is_refused() {
+        let told = async |force, milliseconds| {
+            let (silence, words) = deletion_waits(force);
+            let mut told = None;
+            let deleting = async {
+                tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+                Ok(())
+            };
+            patiently(silence, || told = Some(words), deleting)
+                .await
+                .unwrap();
+            told
+        };
+        assert_eq!(told(false, 900).await, None);
+        let words = told(false, 1100).await.unwrap();
+        assert!(words.contains("sessions"), "{words}");
+        assert_eq!(told(true, 1100).await, None);
+        assert!(!told(true, 2100).await.unwrap().contains("sessions"));
     }
 
     #[test]
