@@ -67,7 +67,7 @@ fn status_and_alerts(inventory: &Inventory, reports: &Reports) -> (Status, Alert
     let assessed = assessed::all(inventory, reports);
     let explanation = explain::explained(inventory, reports, &assessed);
     let mut health = alerts::health(&explanation);
-    let mut alerts = alerts::of(&explanation, reports);
+    let mut alerts = alerts::of(inventory, &explanation, reports);
     if inventory.nodes.is_empty() {
         health = Health::Unavailable;
         alerts.add([Alert {

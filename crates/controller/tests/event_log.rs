@@ -201,7 +201,7 @@ async fn the_loss_of_the_node_that_steered_is_told_once_by_the_next_and_nothing_
         .told(EventKind::NodeLost, "node n1", 1)
         .await
         .remove(0);
-    assert_eq!(lost.severity, EventSeverity::Warning);
+    assert_eq!(lost.severity, EventSeverity::Error);
     assert!(lost.at_ms > stopped_ms);
     // The others saw that it does not answer while nobody steered yet, and that counts for its alarm.
     second.told(EventKind::AlarmRaised, "node n1", 1).await;

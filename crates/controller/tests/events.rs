@@ -66,7 +66,7 @@ async fn what_changes_is_told_once_and_again_to_who_comes_back() {
     let lost = next(&mut listener, EventKind::NodeLost).await;
     assert_eq!(
         (&*lost.subject, lost.severity),
-        ("node n2", EventSeverity::Warning)
+        ("node n2", EventSeverity::Error)
     );
     let force = VolumeDelete { force: true };
     controller.delete_volume("data", force).await.unwrap();

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::{explained, listed};
-use super::node_findings::{METADATA_FULL, SILENT, STOPPED};
+use super::node_findings::{METADATA_FULL, SILENT, STOPPED, STOPPED_SECONDS};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::{Absence, Reports};
@@ -70,9 +70,6 @@ impl Progress {
         (known.has_moved || seconds >= UNKNOWN_SECONDS).then_some(seconds)
     }
 }
-
-/// For how long a node that was told to stop is not lost: longer than a machine takes to start.
-const STOPPED_SECONDS: u64 = 600;
 
 /// What is seen, and what of it is held.
 #[derive(Debug, Default)]

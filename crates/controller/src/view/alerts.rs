@@ -8,8 +8,9 @@
 use std::cmp::Reverse;
 
 use holdfast_api::documents::{Alert, Explanation, Finding, FindingKind, Health, Severity};
+use holdfast_control::Inventory;
 
-use super::node_findings::{METADATA_FULL, METADATA_ROOM};
+use super::node_findings::{METADATA_FULL, METADATA_ROOM, is_lost};
 use crate::reports::Reports;
 
 /// How the cluster, or a volume, is at best as long as something of this kind is so. Of room that is low, and not
@@ -87,7 +88,7 @@ impl Alerts {
 }
 
 /// What there is to tell of nodes, and of what keeps the metadata.
-pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Alerts {
+pub(super) fn of(inventory: &Inventory, explanation: &Explanation, reports: &Reports) -> Alerts {
     let metadata = explanation.metadata.iter();
     let mut alerts = Alerts::default();
     let of_metadata = metadata.filter_map(|finding| alert("metadata".to_owned(), finding));
@@ -95,6 +96,8 @@ pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Alerts {
     let own = reports.rejected().map(|own| own.name.as_str());
     let mut is_full = false;
     for node in &explanation.nodes {
+        let named = || inventory.nodes.values().find(|it| it.name == node.node);
+        let is_lost = || named().is_some_and(|it| is_lost(inventory, reports, it.node));
         for finding in &node.findings {
             is_full |= finding.kind == FindingKind::MetadataFull;
             let subject = match (finding.kind, own) {
@@ -103,6 +106,10 @@ pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Alerts {
             };
             let alert = alert(subject, finding);
             match finding.kind {
+                FindingKind::NodeDown if is_lost() => {
+                    let severity = Severity::Error;
+                    alerts.add_of_state(alert.map(|alert| Alert { severity, ..alert }));
+                }
                 FindingKind::NodeDown => alerts.add_of_state(alert),
                 _ => alerts.add(alert),
             }

@@ -27,7 +27,7 @@ use self::primaries::Primaries;
 use self::syncs::SyncState;
 pub(crate) use self::syncs::span;
 use self::volumes::{VolumeState, health_since};
-use super::node_findings::{SILENT, STOPPED};
+use super::node_findings::{SILENT, STOPPED, is_lost};
 use crate::clock::unix_ms;
 use crate::reports::{Absence, Reports};
 
@@ -67,6 +67,9 @@ struct NodeStateOf {
     /// Whether it is down because it was told to stop.
     #[serde(default)]
     is_stopped: bool,
+    /// Whether that it is down matters as much as its alarm, if that lasts; not so from a version that does not keep it.
+    #[serde(default)]
+    is_lost: bool,
     /// What is known of it where it is down.
     #[serde(default)]
     words: Option<String>,
@@ -181,6 +184,7 @@ impl Snapshot {
             let state = NodeStateOf {
                 is_up: reports.absence(*id).is_none(),
                 is_stopped: reports.absence(*id) == Some(Absence::Stopped),
+                is_lost: is_lost(inventory, reports, *id),
                 standing: super::standing(inventory, *id),
                 words: of_node.next().map(|_| match reports.absence(*id) {
                     Some(Absence::Opening) => {
@@ -328,10 +332,10 @@ impl Snapshot {
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
-                let (kind, severity) = if node.is_stopped {
-                    (EventKind::NodeStopped, EventSeverity::Info)
-                } else {
-                    (EventKind::NodeLost, EventSeverity::Warning)
+                let (kind, severity) = match (node.is_stopped, node.is_lost) {
+                    (true, _) => (EventKind::NodeStopped, EventSeverity::Info),
+                    (false, true) => (EventKind::NodeLost, EventSeverity::Error),
+                    (false, false) => (EventKind::NodeLost, EventSeverity::Warning),
                 };
                 changes.push(change(kind, severity, subject, words));
             }
@@ -471,6 +475,7 @@ mod tests {
             name: name.to_owned(),
             is_up,
             is_stopped: false,
+            is_lost: !is_up,
             standing: NodeStanding::Active,
             words: None,
             incarnation: None,
@@ -655,7 +660,14 @@ mod tests {
         assert_eq!(told(&first, &second), unseen);
         assert_eq!(told(&second, &second), []);
         // Where it was seen to be away, that is told, and no more.
-        assert_eq!(down.follow(&first)[0].kind, EventKind::NodeLost);
+        let lost = &down.follow(&first)[0];
+        let critical = (EventKind::NodeLost, EventSeverity::Error);
+        assert_eq!((lost.kind, lost.severity), critical);
+        // In maintenance, for example.
+        let mut away = start(None);
+        away.nodes.values_mut().for_each(|it| it.is_lost = false);
+        let severity = away.follow(&first)[0].severity;
+        assert_eq!(severity, EventSeverity::Warning);
         assert_eq!(told(&down, &second), back("up: started anew"));
         let ran = "up: it ran all the while, and was not reached, or could not be relied on";
         assert_eq!(told(&down, &first), back(ran));
@@ -757,6 +769,16 @@ mod tests {
             kept
         );
         value["of-tomorrow"] = true.into();
-        assert_eq!(serde_json::from_value::<Snapshot>(value).unwrap(), kept);
+        assert_eq!(
+            serde_json::from_value::<Snapshot>(value.clone()).unwrap(),
+            kept
+        );
+        // A version that did not tell it has left it so.
+        let text = value.to_string();
+        let of_before = text.replace(r#""is_lost":true,"#, "");
+        assert_ne!(of_before, text);
+        let mut kept = kept;
+        kept.nodes.values_mut().for_each(|it| it.is_lost = false);
+        assert_eq!(serde_json::from_str::<Snapshot>(&of_before).unwrap(), kept);
     }
 }

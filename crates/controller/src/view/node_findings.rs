@@ -20,9 +20,28 @@ pub(crate) const METADATA_FULL: &str = "is full: etcd takes no change, so no vol
 pub(crate) const SILENT: &str = "it does not answer";
 /// The same of one that was stopped.
 pub(crate) const STOPPED: &str = "it was stopped";
+/// For how long a node that was told to stop is not lost: longer than a machine takes to start.
+pub(crate) const STOPPED_SECONDS: u64 = 600;
 /// What helps where the metadata is full.
 pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl defrag` for each member, then `etcdctl alarm \
                                         disarm`; if it is full again soon, raise its quota";
+
+/// Whether a node on which nothing can be relied is lost: it matters as much as the alarm that is raised if that lasts. It is not where
+/// it was told to stop, has just started, is away for maintenance, or is no part of the cluster.
+pub(crate) fn is_lost(inventory: &Inventory, reports: &Reports, node: NodeId) -> bool {
+    let Some(absence) = reports.absence(node) else {
+        return false;
+    };
+    match (standing(inventory, node), absence) {
+        (NodeStanding::Removed | NodeStanding::Waiting, _) | (_, Absence::Opening) => false,
+        (NodeStanding::Maintenance, Absence::Down | Absence::Stopped) => false,
+        (_, Absence::Stopped) => {
+            let silence = reports.silence(node).map_or(0, |it| it.0);
+            silence >= STOPPED_SECONDS
+        }
+        _ => true,
+    }
+}
 
 /// What there is to know.
 pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) -> Vec<Finding> {

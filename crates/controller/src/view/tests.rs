@@ -214,7 +214,7 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
     assert_eq!(
         said(&cluster),
         [
-            "warning: node n2: down: it does not answer",
+            "error: node n2: down: it does not answer",
             "warning: volume demo: 2 of 2 slices have fewer good copies than the policy says (that on n2 is not good); nothing is lost, and hosts are served"
         ]
     );

@@ -4,13 +4,15 @@ use holdfast_api::documents::{
     Device, DeviceState, DeviceTier, ListedMember, LocalJoining, LocalMetadata, LocalReport,
     LocalSilence, LocalSlice, MemberState, Mending, Room, Vitals,
 };
-use holdfast_control::{AlarmBook, HOLD_MAX_MS, Moment};
+use holdfast_control::{AlarmBook, AlarmSeverity, HOLD_MAX_MS, Moment};
 use holdfast_model::Sequence;
 use holdfast_model::record::{
     AlarmRulesRecord, AlarmsRecord, IntentRecord, MaintenanceRecord, Membership,
     NodeStanding as Wanted,
 };
 
+use super::super::node_findings::is_lost;
+use super::super::status;
 use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
 use super::*;
 use crate::reports::Reports;
@@ -164,6 +166,32 @@ fn a_node_that_was_stopped_is_lost_when_it_stays_away() {
         let (value, _, held) = lost(&inventory, reports);
         assert_eq!((value, held), (None, 2), "it is what was meant");
     }
+}
+
+/// What `status` and the events say of a node that is down matters as much as the alarm that is raised if that lasts.
+#[test]
+fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
+    use holdfast_api::documents::Severity;
+    let told = |inventory: &Inventory, reports: &Reports| {
+        let alerts = status(inventory, reports).alerts.into_iter();
+        let mut of_node = alerts.filter(|it| it.subject == "node n2");
+        let severity = of_node.next().map(|it| it.severity);
+        (severity, is_lost(inventory, reports, NodeId(2)))
+    };
+    let (critical, warning) = (
+        (Some(Severity::Error), true),
+        (Some(Severity::Warning), false),
+    );
+    let stopped = |seconds| away_for(seconds).1.but_stopped([NodeId(2)].into());
+    let (inventory, away) = without_n2();
+    assert_eq!(told(&inventory, &away), critical);
+    assert_eq!(told(&inventory, &stopped(11)), warning);
+    assert_eq!(told(&inventory, &stopped(STOPPED_SECONDS)), critical);
+    let kept = with(inventory, &[(2, Wanted::Maintenance)]);
+    for reports in [away, stopped(STOPPED_SECONDS)] {
+        assert_eq!(told(&kept, &reports), warning);
+    }
+    assert_eq!(AlarmKind::NodeLost.text().severity, AlarmSeverity::Critical);
 }
 
 #[test]

@@ -540,7 +540,7 @@ fn what_a_state_tells_is_told_once_when_something_enters_it() {
     };
     let reports = Reports::of([steers, well(3)]);
     let alerts = said(&status(&inventory, &reports));
-    let down = "warning: node n2: down: it has not answered for 1 s at least".to_owned();
+    let down = "error: node n2: down: it has not answered for 1 s at least".to_owned();
     assert!(alerts.contains(&down), "{alerts:?}");
     let mut lost = Snapshot::of(&inventory, &reports);
     let of = |kind, subject: &str, detail: &str| (kind, subject.to_owned(), detail.to_owned());
