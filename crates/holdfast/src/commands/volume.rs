@@ -283,7 +283,7 @@ fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
         ));
     }
     text.push_str(&format!(
-        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved{}\n",
+        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} sent since the volume was made{}\n",
         bytes(volume.bytes),
         used(volume.used_bytes),
         volume.policy,
@@ -492,7 +492,7 @@ mod tests {
         let slices = slices_text(&volume, &BTreeMap::from([("n2", "down".to_owned())]));
         assert!(
             head.contains("used      unknown")
-                && head.contains("resync    4 KiB moved; 2 replicas lack 6 MiB at 2 MiB/s\n")
+                && head.contains("resync    4 KiB sent since the volume was made; 2 replicas lack 6 MiB at 2 MiB/s\n")
         );
         assert_eq!(
             slices,

@@ -141,7 +141,7 @@ impl Snapshot {
         let time = span(self.at_ms.saturating_sub(sync.since_ms));
         let bytes = quantity(sync.bytes);
         let copied = format!(
-            "{bytes} might have differed when that began, and {sent} were sent for the volume in {time}{}",
+            "{bytes} might have differed when that began, and {sent} were sent for the volume since, in {time}{}",
             why(volume.moved.saturating_sub(sync.moved), sync.bytes)
         );
         if self.lacking.contains(key) {
