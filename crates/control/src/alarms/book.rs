@@ -12,6 +12,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use holdfast_model::metadata::VALUE_LENGTH_MAX;
 use holdfast_model::record::{
@@ -40,9 +41,11 @@ const GONE: &str = "what it was about is no more";
 
 /// And of one that is raised still, and is well: before for how long that has to last.
 const WELL: &str = "it is well again, and over when that has lasted for ";
-/// For how long it has to be well for that to be said, in milliseconds: what comes and goes with each look costs the metadata no write
-/// a look.
+/// For how long it has to be well for that to be said, in milliseconds: what comes and goes with each look is not.
 const WELL_SAID_AFTER_MS: u64 = 2000;
+/// Between two looks by which alarms say that, or no longer, in milliseconds at least: what comes and goes more slowly costs the
+/// metadata no more than a write each time, however many alarms there are.
+const WELL_SAID_PAUSE_MS: u64 = 5000;
 /// Between what was seen and what came of it.
 const THEN: &str = " - ";
 
@@ -88,6 +91,8 @@ pub struct AlarmBook {
     began_ms: Option<u64>,
     /// When what is said of raised alarms last followed what is seen, by the steady clock.
     followed_ms: Option<u64>,
+    /// When alarms last said that they are well, or no longer, by the steady clock.
+    said_ms: Option<u64>,
 }
 
 /// The threshold that is in force for a kind; none if alarms of it are off. A rule that makes no sense, which another
@@ -232,7 +237,7 @@ impl AlarmBook {
             };
         }
         self.follow(&mut then, now, seen);
-        self.say_what_is_well(&mut then, rules, now);
+        self.say_what_is_well(&mut then, rules, now, seen);
         if then == *record {
             return None;
         }
@@ -311,25 +316,68 @@ impl AlarmBook {
         }
     }
 
-    /// Has raised alarms say whether what they are about is well by now.
-    fn say_what_is_well(&self, then: &mut AlarmsRecord, rules: &AlarmRulesRecord, now: Moment) {
-        for entry in &mut then.raised {
-            let Some(kind) = AlarmKind::of(&entry.kind) else {
-                continue;
-            };
-            let state = self.states.get(&(kind, entry.subject.clone()));
-            match (state, rule_of(rules, kind)) {
-                (Some(AlarmState::Falling { better_ms, .. }), Some(threshold)) => {
-                    let lasts = now.steady_ms.saturating_sub(*better_ms);
-                    if lasts >= WELL_SAID_AFTER_MS && !entry.detail.contains(WELL) {
-                        let seconds = threshold.hold_ms() / 1000;
-                        end_with(entry, &format!("{WELL}{seconds} s"));
-                    }
-                }
-                (Some(AlarmState::Raised { .. }), _) => unsay_well(entry),
-                _ => {}
+    /// Has raised alarms say whether what they are about is seen to be well by now: of what is not seen nobody knows.
+    fn say_what_is_well(
+        &mut self,
+        then: &mut AlarmsRecord,
+        rules: &AlarmRulesRecord,
+        now: Moment,
+        seen: &Observations,
+    ) {
+        let is_due = |at: u64| now.steady_ms.saturating_sub(at) >= WELL_SAID_PAUSE_MS;
+        if !self.said_ms.is_none_or(is_due) {
+            return;
+        }
+        let raised = then.raised.iter().enumerate();
+        let other: Vec<(usize, Option<String>)> = raised
+            .filter_map(|(place, entry)| {
+                let kind = AlarmKind::of(&entry.kind)?;
+                let well = self.well_of(kind, entry, rules, now, seen)?;
+                let is_said = match &well {
+                    Some(well) => entry.detail.ends_with(well.as_str()),
+                    None => !entry.detail.contains(WELL),
+                };
+                (!is_said).then_some((place, well))
+            })
+            .collect();
+        if other.is_empty() {
+            return;
+        }
+        self.said_ms = Some(now.steady_ms);
+        // What is over gives way to it, and what is raised does not.
+        let raised = AlarmsRecord {
+            cleared: Vec::new(),
+            ..then.clone()
+        };
+        let mut room = RECORD_BYTES_MAX.saturating_sub(raised.encode().len());
+        for (place, well) in other {
+            let entry = &mut then.raised[place];
+            unsay_well(entry);
+            if let Some(well) = well.filter(|well| THEN.len() + well.len() <= room) {
+                room -= THEN.len() + well.len();
+                end_with(entry, &well);
             }
         }
+    }
+
+    /// What an alarm is to say of how well it is; nothing at all of one that has been well for too short.
+    fn well_of(
+        &self,
+        kind: AlarmKind,
+        entry: &AlarmEntry,
+        rules: &AlarmRulesRecord,
+        now: Moment,
+        seen: &Observations,
+    ) -> Option<Option<String>> {
+        let key = (kind, entry.subject.clone());
+        let is_seen = seen.seen.get(&key).is_some_and(|it| it.value.is_some());
+        let (true, Some(AlarmState::Falling { better_ms, .. })) = (is_seen, self.states.get(&key))
+        else {
+            return Some(None);
+        };
+        let seconds = rule_of(rules, kind)?.hold_ms() / 1000;
+        let lasts = now.steady_ms.saturating_sub(*better_ms);
+        (lasts >= WELL_SAID_AFTER_MS).then(|| Some(format!("{WELL}{seconds} s")))
     }
 
     fn end_what_is_gone(
@@ -461,6 +509,13 @@ mod tests {
             is_other
         }
 
+        /// So many looks at the same.
+        fn looks(&mut self, times: usize, seen: &Observations) {
+            for _ in 0..times {
+                self.observe(seen);
+            }
+        }
+
         fn raised(&self) -> usize {
             self.record.raised.len()
         }
@@ -585,7 +640,7 @@ mod tests {
             steady_ms: before.seconds * 1000,
             wall_ms: 0,
         };
-        let held: alloc::vec::Vec<_> = before.book.rising(now).collect();
+        let held: Vec<_> = before.book.rising(now).collect();
         assert_eq!(held, [(LOST, "node n1", 6000), (LOST, "node n2", 5000)]);
         let mut after = Bench {
             seconds: 100,
@@ -767,15 +822,90 @@ mod tests {
         assert_eq!(rule_of(&rules, FULL), Some(FULL.threshold()));
     }
 
+    /// A node that was lost, and has been well for so long that it is said.
+    fn well() -> Bench {
+        let mut bench = Bench::default();
+        bench.looks(11, &seen(&[(LOST, "node n1", Some(1))]));
+        bench.looks(3, &seen(&[(LOST, "node n1", Some(0))]));
+        assert!(bench.record.raised[0].detail.contains(WELL));
+        bench
+    }
+
+    #[test]
+    fn what_is_not_seen_is_not_said_to_be_well() {
+        let nobody_knows = seen(&[(LOST, "node n1", None)]);
+        let nobody_asks = Observations {
+            silent: BTreeSet::from(["node n1".to_owned()]),
+            ..seen(&[])
+        };
+        for seen in [nobody_knows, nobody_asks] {
+            let mut bench = well();
+            bench.looks(5, &seen);
+            let detail = &bench.record.raised[0].detail;
+            assert_eq!(detail, "node n1 is at Some(1)");
+            assert!(!bench.observe(&seen));
+        }
+    }
+
+    #[test]
+    fn what_is_well_says_the_hold_time_that_is_in_force() {
+        let mut bench = well();
+        let rule = AlarmRule {
+            hold_seconds: 3600,
+            ..default_rule(LOST)
+        };
+        bench.rules.rules.insert("node-lost".to_owned(), rule);
+        bench.looks(5, &seen(&[(LOST, "node n1", Some(0))]));
+        let detail = &bench.record.raised[0].detail;
+        assert!(detail.ends_with(&format!("{WELL}3600 s")), "{detail}");
+        assert_eq!(detail.matches(WELL).count(), 1);
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_not_put_on_record_each_time() {
+        let mut bench = well();
+        let mut writes = 0;
+        for second in 0..60 {
+            let is_lost = u64::from(second % 4 == 3);
+            writes += u64::from(bench.look(&[(LOST, "node n1", Some(is_lost))]));
+        }
+        assert_eq!(bench.raised(), 1);
+        assert!(
+            (1..=60_000 / WELL_SAID_PAUSE_MS).contains(&writes),
+            "{writes}"
+        );
+    }
+
+    #[test]
+    fn there_is_room_for_what_is_raised_before_it_says_that_it_is_well() {
+        let mut bench = Bench::default();
+        let names: Vec<String> = (0..99).map(|number| format!("node {number:02}")).collect();
+        let all = |value| -> Vec<(AlarmKind, &str, Option<u64>)> {
+            names.iter().map(|name| (LOST, &**name, value)).collect()
+        };
+        bench.looks(11, &seen(&all(Some(1))));
+        let room = RECORD_BYTES_MAX - bench.record.encode().len() - 1000;
+        bench.record.raised[0].acknowledged = Some(Acknowledgement {
+            by: String::new(),
+            at_ms: 0,
+            note: "n".repeat(room),
+        });
+        bench.looks(3, &seen(&all(Some(0))));
+        assert!(bench.record.encode().len() <= RECORD_BYTES_MAX);
+        let is_well = |entry: &&AlarmEntry| entry.detail.contains(WELL);
+        let said = bench.record.raised.iter().filter(is_well).count();
+        assert!((5..20).contains(&said), "{said}");
+    }
+
     /// As long as names, words and notes can be.
     #[test]
     fn the_document_is_never_larger_than_the_metadata_takes() {
         let mut bench = Bench::default();
         let name = "v".repeat(63);
-        let names: alloc::vec::Vec<String> = (0..RAISED_MAX)
+        let names: Vec<String> = (0..RAISED_MAX)
             .map(|number| format!("device 99999 of node {name}{number:05}"))
             .collect();
-        let all = |value| -> alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> {
+        let all = |value| -> Vec<(AlarmKind, &str, Option<u64>)> {
             names
                 .iter()
                 .map(|name| (FULL, &**name, Some(value)))
@@ -800,9 +930,8 @@ mod tests {
     #[test]
     fn there_is_a_place_for_what_is_critical_however_many_warnings_there_are() {
         let mut bench = Bench::default();
-        let names: alloc::vec::Vec<String> =
-            (0..RAISED_MAX).map(|it| format!("node {it}")).collect();
-        let mut all: alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> = names
+        let names: Vec<String> = (0..RAISED_MAX).map(|it| format!("node {it}")).collect();
+        let mut all: Vec<(AlarmKind, &str, Option<u64>)> = names
             .iter()
             .map(|name| (AlarmKind::StallBudget, &**name, Some(9999)))
             .collect();
@@ -816,10 +945,10 @@ mod tests {
     #[test]
     fn neither_what_is_raised_nor_the_past_grows_without_bound() {
         let mut bench = Bench::default();
-        let names: alloc::vec::Vec<String> = (0..RAISED_MAX + 9)
+        let names: Vec<String> = (0..RAISED_MAX + 9)
             .map(|number| format!("node {number:05}"))
             .collect();
-        let all = |value| -> alloc::vec::Vec<(AlarmKind, &str, Option<u64>)> {
+        let all = |value| -> Vec<(AlarmKind, &str, Option<u64>)> {
             names
                 .iter()
                 .map(|name| (FULL, &**name, Some(value)))
