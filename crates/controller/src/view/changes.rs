@@ -365,7 +365,7 @@ impl Snapshot {
                 continue;
             };
             let (kind, severity) = if is_lost(device) && !is_lost(was) {
-                (EventKind::DeviceLost, EventSeverity::Warning)
+                (EventKind::DeviceLost, EventSeverity::Error)
             } else {
                 (EventKind::DeviceState, EventSeverity::Info)
             };
@@ -467,6 +467,7 @@ mod tests {
         };
         let told = lost.since(&before);
         assert_eq!(told[0].kind, EventKind::DeviceLost);
+        assert_eq!(told[0].severity, EventSeverity::Error);
         assert_eq!(told[0].subject, "device 3 of node n1");
     }
 
