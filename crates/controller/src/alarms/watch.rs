@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - what the metadata has no room for is told all the same, and remembered until it is on record: while that lasts, alarms are raised and
-//!   over as ever, each under one number, by which it is known who was told of it.
+//!   over as ever, each under one number, by which it is known who was told of it. Another who steers before there is room knows
+//!   nothing of it: `docs/notifications.md` says what receivers see then.
 
 use std::collections::BTreeSet;
 
