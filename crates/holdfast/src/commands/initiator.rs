@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::client;
 use crate::cli::Global;
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, quoted, table};
 
 /// Under which name targets prove who they are, if nobody says otherwise.
 const MUTUAL_NAME: &str = "holdfast";
@@ -143,9 +143,12 @@ fn open_to_others(file: &Path) -> Option<String> {
     let metadata = std::fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode() & 0o777;
     let is_open = metadata.is_file() && mode & 0o077 != 0;
-    let name = file.display();
     is_open.then(|| {
-        format!("warning: others can read the secret in {name} (mode {mode:o}): `chmod 600 {name}`")
+        let name = file.display().to_string();
+        let quoted = quoted(&name);
+        format!(
+            "warning: others can read the secret in {name} (mode {mode:o}): `chmod 600 {quoted}`"
+        )
     })
 }
 
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn a_secret_that_others_can_read_is_warned_of() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("secret");
+        let file = directory.path().join("a secret");
         std::fs::write(&file, "a secret of a host").unwrap();
         let with = |mode| {
             let permissions = std::fs::Permissions::from_mode(mode);
@@ -231,7 +234,8 @@ mod tests {
         assert_eq!(with(0o600), None);
         assert_eq!(with(0o400), None);
         assert!(with(0o644).unwrap().contains("mode 644"));
-        assert!(with(0o640).unwrap().contains("chmod 600"));
+        let command = format!("`chmod 600 '{}'`", file.display());
+        assert!(with(0o640).unwrap().ends_with(&command));
         assert_eq!(open_to_others(directory.path()), None, "no file");
     }
 }
