@@ -3,7 +3,7 @@
 //! Invariants:
 //! - nothing is written into a directory that holds something and bears no marker;
 //! - nothing is erased but what is in a directory that bears our marker, and the marker goes last;
-//! - a start that fails before it has put anything there leaves no directory that it has made (but where the command line makes
+//! - a start that fails before it has put anything there leaves none of the directories that it has made (but where the command line makes
 //!   no sense, which ends the process at once);
 //! - the lock is the operating system's: it is gone when its holder is, however that ended.
 
@@ -67,8 +67,8 @@ const fn is_one(count: &u16) -> bool {
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
-    /// It was not there before.
-    is_new: bool,
+    /// The first of the directories to it that were not there before, absolute.
+    made: Option<PathBuf>,
     marker: Option<Marker>,
     _lock: File,
 }
@@ -80,13 +80,17 @@ impl Claim {
             let path = path.display().to_string();
             move |error: io::Error| Failure::new(format!("{what} {path}: {error}"))
         };
-        let is_new = !path.exists();
+        let missing = path.ancestors().take_while(|folder| !folder.exists());
+        // What a relative path begins with has no name, and is there.
+        let missing = missing.filter(|folder| *folder != Path::new("")).last();
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
             .map_err(refused("create", path))?;
-        let path = path.canonicalize().map_err(refused("find", path))?;
+        let found = |path: &Path| path.canonicalize().map_err(refused("find", path));
+        let made = missing.map(found).transpose()?;
+        let path = found(path)?;
         let look = |path: &Path| {
             read_marker(path)
                 .map_err(refused("read", path))?
@@ -99,7 +103,7 @@ impl Claim {
         let marker = look(&path)?;
         Ok(Self {
             path,
-            is_new,
+            made,
             marker,
             _lock: lock,
         })
@@ -153,10 +157,16 @@ impl Claim {
 impl Drop for Claim {
     /// Without a marker nothing was put there. It happens under the lock: nobody else has begun anything there.
     fn drop(&mut self) {
-        if self.is_new && self.marker.is_none() {
-            // Where it holds something all the same it stays.
-            let _ = fs::remove_file(self.path.join(LOCK_FILE));
-            let _ = fs::remove_dir(&self.path);
+        let Some(made) = self.made.as_deref().filter(|_| self.marker.is_none()) else {
+            return;
+        };
+        let _ = fs::remove_file(self.path.join(LOCK_FILE));
+        let folders = self.path.ancestors();
+        for folder in folders.take_while(|folder| folder.starts_with(made)) {
+            // One that holds something all the same stays, and so do those above it.
+            if fs::remove_dir(folder).is_err() {
+                return;
+            }
         }
     }
 }
@@ -354,9 +364,13 @@ mod tests {
     fn a_start_that_is_refused_leaves_no_directory_that_it_made() {
         let _nobody_forks = FORKING.blocking_lock();
         let parent = tempfile::tempdir().unwrap();
-        let path = parent.path().join("new");
-        drop(Claim::take(&path).unwrap());
-        assert!(!path.exists(), "it was made, and nothing is in it");
+        let outer = parent.path().join("outer");
+        drop(Claim::take(&outer.join("a/b")).unwrap());
+        assert!(!outer.exists(), "none of them was there before");
+        fs::create_dir(&outer).unwrap();
+        drop(Claim::take(&outer.join("a/b")).unwrap());
+        assert_eq!(fs::read_dir(&outer).unwrap().count(), 0);
+        let path = outer.join("new");
         let claim = Claim::take(&path).unwrap();
         fs::write(path.join("precious"), "").unwrap();
         drop(claim);
