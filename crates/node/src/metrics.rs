@@ -334,7 +334,7 @@ impl Metrics {
         );
         registry.register(
             "replicas_waiting",
-            "Replicas here that neither lead nor follow, by what each does: one that asks, begins or doubts waits for a \
+            "Replicas here that serve nobody, by what each does: one that asks, begins or doubts waits for a \
              replica of its last epoch",
             self.replicas_waiting.clone(),
         );
@@ -355,7 +355,7 @@ impl Metrics {
         &self.stalls
     }
 
-    /// What is served, and what replicas that neither lead nor follow do.
+    /// What is served, and what replicas that serve nobody do.
     fn tell_served(&self, report: &LocalReport) {
         let unserved = report.volumes.iter().filter(|it| !it.serving).count();
         self.volumes_unserved.set(level(unserved as u64));
