@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AlarmKind } from '../api/types';
-import { clearOf, isWell, limit, placeOf, raisedOf, readLimit, seenOf } from './alarms';
+import { clearOf, isWell, limit, placeOf, raisedOf, readLimit, seenIn, seenOf } from './alarms';
 
 test('what an alarm is about has a page if it is a node or a volume', () => {
   expect(placeOf('node n1')).toEqual(['nodes', 'n1']);
@@ -43,4 +43,16 @@ test('of an alarm that is raised still, that it is well again is said first', ()
     detail: 'it does not answer - it has been well again for 10 s',
   };
   expect([isWell(over), seenOf(over)]).toEqual([false, over.detail]);
+});
+
+test('what was seen of an alarm is told from what stands behind it', () => {
+  const well = 'it is well again, and over when that has lasted for 10 s';
+  const seen = 'n1 is down - it does not answer';
+  expect(seenIn(seen)).toEqual({ what: seen, well: null, over: null });
+  expect(seenIn(`${seen} - ${well}`)).toEqual({ what: seen, well, over: null });
+  const over = 'has been well again for 10 s';
+  expect(seenIn(`${seen} - it ${over}`)).toEqual({ what: seen, well: null, over });
+  // Only what stands at the end.
+  const amid = `${seen} - it ${over}, it says`;
+  expect(seenIn(amid)).toEqual({ what: amid, well: null, over: null });
 });

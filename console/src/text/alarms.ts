@@ -8,18 +8,36 @@ export function placeOf(subject: string): string[] | null {
   return kind && name ? [`${kind}s`, name] : null;
 }
 
-/** Behind what was seen of an alarm that is raised still, and may soon be over: `crates/control/src/alarms/book.rs` puts it there. */
-const WELL = / - (it is well again, and over when that has lasted for \d+ s)$/;
+/** Behind what was seen of an alarm: `crates/control/src/alarms/book.rs` puts it there. */
+const BEHIND =
+  / - (?:(it is well again, and over when that has lasted for \d+ s)|it (has been well again for \d+ s))$/;
+
+/** An alarm's detail, taken apart. */
+export type Seen = {
+  /** What was seen of it. */
+  what: string;
+  /** That it is well by now, though it is raised until that has lasted; null where that is not said. */
+  well: string | null;
+  /** For how long it had been well when it was over, after "it"; null where that is not said. */
+  over: string | null;
+};
+
+/** What stands in an alarm's detail, or behind its kind in an event of it. */
+export function seenIn(detail: string): Seen {
+  const found = BEHIND.exec(detail);
+  const [, well = null, over = null] = found ?? [];
+  return { what: detail.slice(0, found?.index), well, over };
+}
 
 /** Whether what an alarm is about is well by now, though it is raised until that has lasted. */
 export function isWell({ cleared_ms, detail }: Pick<Alarm, 'cleared_ms' | 'detail'>): boolean {
-  return cleared_ms == null && WELL.test(detail);
+  return cleared_ms == null && seenIn(detail).well !== null;
 }
 
 /** What is seen of it: if it is well, that first. */
 export function seenOf(alarm: Pick<Alarm, 'cleared_ms' | 'detail'>): string {
-  const since = isWell(alarm) ? WELL.exec(alarm.detail) : null;
-  return since ? `${since[1]}; it was “${alarm.detail.slice(0, since.index)}”` : alarm.detail;
+  const { what, well } = seenIn(alarm.detail);
+  return isWell(alarm) ? `${well}; it was “${what}”` : alarm.detail;
 }
 
 const IN_WORDS: Record<string, (value: number) => string> = {

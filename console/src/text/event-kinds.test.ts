@@ -28,6 +28,11 @@ test('an alarm says the title of its kind, and one that is over what it was', ()
   expect(text('alarm-cleared', `${detail} - it has been well again for 10 s`)).toBe(
     'A node is lost: it was “it does not answer”, and has been well again for 10 s',
   );
+  // What is over is not soon over, too.
+  const well = 'it is well again, and over when that has lasted for 10 s';
+  expect(text('alarm-cleared', `${detail} - ${well}`)).toBe(
+    'A node is lost: it was “it does not answer”',
+  );
   expect(text('alert-cleared', 'n2 is down')).toBe('it was “n2 is down”');
   // What is not known is told as it is, and what only looks like a code is none.
   expect(text('alarm-raised', 'clock: late')).toBe('clock: late');

@@ -1,4 +1,5 @@
 import type { AlarmKind, Event } from '../api/types';
+import { seenIn } from './alarms';
 import type { Tone } from './words';
 
 /** What is told of an event, in words: its kind, whether something is over with it, and what it says. */
@@ -55,9 +56,6 @@ export function eventTone({ kind, severity }: Pick<Event, 'kind' | 'severity'>):
   return isWell || kindWords(kind).isOver ? 'good' : 'calm';
 }
 
-/** For how long it has been well, behind what was seen of an alarm that is over. */
-const WELL_AGAIN = / - it (has been well again for \d+ s)$/;
-
 /** The code of an alarm's kind, before what was seen. */
 const CODE = /^([a-z][a-z-]*): (?=.)/;
 
@@ -73,7 +71,7 @@ export function eventText(
   const title = kinds.find((one) => one.kind === code)?.title;
   const seen = title === undefined ? detail : detail.slice(detail.indexOf(': ') + 2);
   const isPast = kind === 'alarm-cleared' || kind === 'alert-cleared';
-  const since = isPast ? WELL_AGAIN.exec(seen) : null;
-  const was = `it was “${seen.slice(0, since?.index)}”${since ? `, and ${since[1]}` : ''}`;
+  const { what, over } = seenIn(seen);
+  const was = `it was “${what}”${over ? `, and ${over}` : ''}`;
   return `${title === undefined ? '' : `${title}: `}${isPast ? was : seen}`;
 }
