@@ -15,26 +15,29 @@ afterEach(() => {
 });
 
 test('a volume that grows beyond what there is may do so, and it is said what follows', async () => {
+  const status = {
+    pool: { bytes: 100 * GIB, used_bytes: 0 },
+    promised_bytes: 60 * GIB,
+    nodes: { total: 3, up: 2 },
+  };
   const answers: Record<string, unknown> = {
-    '/api/v1/status': {
-      pool: { bytes: 100 * GIB, used_bytes: 0 },
-      promised_bytes: 60 * GIB,
-      nodes: { total: 3, up: 2 },
-    },
+    '/api/v1/status': status,
     '/api/v1/explain': { nodes: [], volumes: [] },
   };
   vi.stubGlobal('fetch', async (request: Request) => {
+    if (request.method === 'PATCH') return new Promise(() => {});
     const answer = answers[new URL(request.url).pathname];
     return answer ? Response.json(answer) : new Response(null, { status: 503 });
   });
   const volume = { name: 'db', bytes: 10 * GIB, policy: 'mirror3', etag: '"1"' } as Volume;
-  render(
+  const dialog = (volume: Volume) => (
     <MantineProvider env="test">
       <QueryClientProvider client={queryClient}>
         <GrowDialog volume={volume} onClose={() => {}} />
       </QueryClientProvider>
-    </MantineProvider>,
+    </MantineProvider>
   );
+  const { rerender } = render(dialog(volume));
   const grow = (value: string) =>
     fireEvent.change(screen.getByLabelText(/New size/), { target: { value } });
   // What it has is promised already: three copies of what comes to that.
@@ -46,6 +49,16 @@ test('a volume that grows beyond what there is may do so, and it is said what fo
   screen.getByText(/The room of the node that is not up is not counted/);
   const button: HTMLButtonElement = screen.getByRole('button', { name: 'Grow' });
   expect(button.disabled).toBe(false);
+  // While it grows it may be among what is promised already, and have its new size.
+  fireEvent.click(button);
+  status.promised_bytes += 60 * GIB;
+  const { dataUpdatedAt } = queryClient.getQueryState(['cluster']) ?? { dataUpdatedAt: 0 };
+  await queryClient.invalidateQueries({ queryKey: ['cluster'] });
+  await waitFor(() =>
+    expect(queryClient.getQueryState(['cluster'])?.dataUpdatedAt).toBeGreaterThan(dataUpdatedAt),
+  );
+  rerender(dialog({ ...volume, bytes: 30 * GIB, etag: '"2"' }));
+  screen.getByText(/promised 120 % of the pool/);
 });
 
 const VOLUME = { name: 'db', bytes: GIB, policy: 'mirror2', etag: '"1"' } as Volume;

@@ -3,12 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask, client, Problem } from '../api/client';
 import { wasSent } from '../api/key';
-import { useChange, volumesQuery } from '../api/queries';
+import { clusterQuery, useChange, volumesQuery } from '../api/queries';
 import type { Volume } from '../api/types';
 import { Sign } from '../parts/basic';
 import { Dialog, Tick } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
-import { Promised } from '../parts/promised';
+import { Promised, useBefore } from '../parts/promised';
 import { RemovalDialog } from '../parts/removal';
 import { say } from '../parts/say';
 import { navigate } from '../router';
@@ -35,6 +35,8 @@ export function GrowDialog({ volume: latest, onClose }: Props) {
       }),
     ),
   );
+  const status = useQuery(clusterQuery).data?.status;
+  const before = useBefore({ status, bytes: latest.bytes }, wasSent(grow));
   const count = parseBytes(size);
   const fault =
     sizeFault(size) ??
@@ -81,8 +83,8 @@ export function GrowDialog({ volume: latest, onClose }: Props) {
             copies.
           </p>
           <Promised
-            more={(count - latest.bytes) * POLICIES[volume.policy].copies}
-            sent={wasSent(grow)}
+            more={(count - before.bytes) * POLICIES[volume.policy].copies}
+            status={before.status}
           />
         </>
       ) : null}

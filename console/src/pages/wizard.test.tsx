@@ -113,6 +113,18 @@ test('what of the pool is promised is told before the volume is made, and does n
     expect(queryClient.getQueryState(['cluster'])?.dataUpdatedAt).toBeGreaterThan(dataUpdatedAt),
   );
   screen.getByText(/promised 118 % of the pool/);
+  // Nor by whoever goes back meanwhile, and on again.
+  press('Back');
+  press('Back');
+  screen.getByText(/promised 118 % of the pool/);
+  submit();
+  submit();
+  screen.getByText(/promised 118 % of the pool/);
+  // One of another name comes beside it.
+  for (let step = 0; step < 3; step += 1) press('Back');
+  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db-2' } });
+  submit();
+  screen.getByText(/promised 158 % of the pool/);
 });
 
 test('a protection that the nodes cannot give is not gone on with', async () => {

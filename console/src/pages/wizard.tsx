@@ -6,10 +6,10 @@ import { ask, client } from '../api/client';
 import { useCreation } from '../api/creation';
 import { wasSent } from '../api/key';
 import { clusterQuery, initiatorsQuery, nodesQuery, volumesQuery } from '../api/queries';
-import type { Policy } from '../api/types';
+import type { Policy, Status } from '../api/types';
 import { AttachRecipes, LUN_TIP, portalsOf } from '../parts/attach';
 import { Explained, Failure, PageHead, Panel } from '../parts/basic';
-import { Promised } from '../parts/promised';
+import { Promised, useBefore } from '../parts/promised';
 import { RoleButton, RolePage } from '../parts/role';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
@@ -43,7 +43,12 @@ function Wizard() {
   const { draft, change, create } = useCreation(EMPTY, makeVolume);
   const [step, setStep] = useState(0);
   const [tried, setTried] = useState(false);
+  /** The name by which one was asked for last. */
+  const [asked, setAsked] = useState<string | null>(null);
   const [made, setMade] = useState<string | null>(null);
+  const sent = draft.name === asked && wasSent(create);
+  /** The cluster without it, on every step: one may go back while it is being made. */
+  const status = useBefore(useQuery(clusterQuery).data?.status, sent);
   const volumes = useQuery(volumesQuery).data?.volumes ?? [];
   const wrong = faults(
     draft,
@@ -67,6 +72,7 @@ function Wizard() {
     setTried(false);
     if (step < STEPS.length - 1) setStep(step + 1);
     else {
+      setAsked(draft.name);
       create.mutate(undefined, {
         onSuccess: () => {
           say(`Volume ${draft.name} was made`);
@@ -100,10 +106,15 @@ function Wizard() {
           <div className="wizard-step">
             {step === 0 ? <NameStep draft={draft} change={change} wrong={shown} /> : null}
             {step === 1 ? (
-              <PolicyStep draft={draft} change={change} obstacle={tried ? obstacle : undefined} />
+              <PolicyStep
+                draft={draft}
+                change={change}
+                obstacle={tried ? obstacle : undefined}
+                status={status}
+              />
             ) : null}
             {step === 2 ? <HostsStep draft={draft} change={change} wrong={shown} /> : null}
-            {step === 3 ? <CheckStep draft={draft} sent={wasSent(create)} /> : null}
+            {step === 3 ? <CheckStep draft={draft} status={status} /> : null}
           </div>
           {create.error ? <Failure error={create.error} /> : null}
           <div className="dialog-buttons">
@@ -205,9 +216,11 @@ function NameStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
   );
 }
 
-function PolicyStep({ draft, change, obstacle }: StepProps & { obstacle: string | undefined }) {
+type PolicyProps = StepProps & { obstacle: string | undefined; status: Status | undefined };
+
+function PolicyStep({ draft, change, obstacle, status }: PolicyProps) {
   const nodes = useQuery(nodesQuery).data?.nodes;
-  const pool = useQuery(clusterQuery).data?.status.pool;
+  const pool = status?.pool;
   const size = parseBytes(draft.size) ?? 0;
   return (
     <>
@@ -256,7 +269,7 @@ function PolicyStep({ draft, change, obstacle }: StepProps & { obstacle: string 
           })}
         </div>
       </Radio.Group>
-      <Promised more={size * POLICIES[draft.policy].copies} />
+      <Promised more={size * POLICIES[draft.policy].copies} status={status} />
     </>
   );
 }
@@ -298,7 +311,7 @@ function HostsStep({ draft, change, wrong }: StepProps & { wrong: Wrong }) {
 }
 
 /** All that is asked for, before it is. */
-export function CheckStep({ draft, sent = false }: { draft: Draft; sent?: boolean }) {
+export function CheckStep({ draft, status }: { draft: Draft; status: Status | undefined }) {
   const portals = portalsOf(useQuery(nodesQuery).data?.nodes ?? []);
   const size = parseBytes(draft.size) ?? 0;
   const words = POLICIES[draft.policy];
@@ -336,7 +349,7 @@ export function CheckStep({ draft, sent = false }: { draft: Draft; sent?: boolea
         <dt>Portals</dt>
         <dd className="mono">{portals.length === 0 ? 'not known' : portals.join('  ')}</dd>
       </dl>
-      <Promised more={size * words.copies} sent={sent} />
+      <Promised more={size * words.copies} status={status} />
     </>
   );
 }

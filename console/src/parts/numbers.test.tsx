@@ -198,7 +198,7 @@ test('every number of a volume that is to be made explains itself', () => {
   const draft = { name: 'db', size: '1 GiB', policy: 'mirror2', everybody: true } as const;
   const rest = { initiators: [], target: 'iqn.example:db', lun: '7' };
   queryClient.setQueryData(volumesQuery.queryKey, { volumes: [] } as never);
-  expect(unexplained(<CheckStep draft={{ ...draft, ...rest }} />)).toEqual([]);
+  expect(unexplained(<CheckStep draft={{ ...draft, ...rest }} status={undefined} />)).toEqual([]);
 });
 
 test('every number of the slices explains itself, in the picture, too', () => {

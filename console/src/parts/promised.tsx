@@ -1,23 +1,27 @@
 import { useQuery } from '@tanstack/react-query';
 import { useRef } from 'react';
-import { alarmKindsQuery, clusterQuery } from '../api/queries';
+import { alarmKindsQuery } from '../api/queries';
+import type { Status } from '../api/types';
 import { promised } from '../text/promised';
 import { Explained, Sign } from './basic';
 
+/** What is so until something was asked for, and from then on what was so before: the pool's numbers may have that among them already. */
+export function useBefore<T>(value: T, sent: boolean): T {
+  const before = useRef(value);
+  if (!sent) before.current = value;
+  return before.current;
+}
+
 type Props = {
   more: number;
-  /** It was asked for: the pool's numbers may have it among them already, and what was told stays. */
-  sent?: boolean;
+  /** The cluster without that; undefined if it is not known. */
+  status: Status | undefined;
 };
 
 /** How much of the pool is promised with so many bytes more, copies counted, and what follows if that is all of it. It stops nobody. */
-export function Promised({ more, sent = false }: Props) {
-  const status = useQuery(clusterQuery).data?.status;
+export function Promised({ more, status }: Props) {
   const kinds = useQuery(alarmKindsQuery).data?.kinds;
-  const before = useRef<ReturnType<typeof promised>>(null);
-  if (!sent || before.current === null)
-    before.current = status ? promised(status, more, kinds) : null;
-  const told = before.current;
+  const told = status ? promised(status, more, kinds) : null;
   if (told === null) return null;
   return (
     <div className="promised">
