@@ -1,5 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { allow, allowAll } from './access';
+import { DoneInPart } from './client';
 
 const unknown = {
   type: 'urn:holdfast:problem:no-such-initiator',
@@ -77,6 +78,8 @@ test('a volume that is open because something failed is said to be', async () =>
     title: 'data was made, and is for everybody still',
     detail: 'bad, iqn.a: not now',
   });
+  // Of the volume itself nothing was refused.
+  await expect(allowAll('data', ['bad'])).rejects.toBeInstanceOf(DoneInPart);
   await expect(allowAll('data', ['iqn.a', 'bad'])).rejects.toMatchObject({
     title: 'data was made, but not for all of its hosts',
   });

@@ -1,4 +1,4 @@
-import { ask, client, Problem, told } from './client';
+import { ask, client, DoneInPart, Problem, told } from './client';
 
 const UNKNOWN = 'urn:holdfast:problem:no-such-initiator';
 
@@ -49,7 +49,7 @@ export async function allowAll(name: string, initiators: string[]): Promise<void
     } catch (error) {
       const { detail, hint, status } = told(error);
       const left = initiators.slice(allowed).join(', ');
-      throw new Problem({
+      throw new DoneInPart({
         title:
           allowed === 0
             ? `${name} was made, and is for everybody still`

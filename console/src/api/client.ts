@@ -29,6 +29,9 @@ export class Problem extends Error {
   }
 }
 
+/** What was asked for is there, and not all that goes with it: that was refused. */
+export class DoneInPart extends Problem {}
+
 /** No answer: the node that served this page is not there, or not to be reached. */
 export class Unreached extends Error {}
 

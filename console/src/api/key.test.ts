@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Problem, Unreached } from './client';
-import { freshKey, keyAfter } from './key';
+import { DoneInPart, Problem, Unreached } from './client';
+import { freshKey, keyAfter, wasSent } from './key';
 
 const refused = (status: number) => new Problem({ title: '', detail: '', status });
 
@@ -15,4 +15,14 @@ test('what may have been done keeps its key, and what was answered does not', ()
   // What the console says itself where there was no answer.
   expect(keyAfter(refused(0), 'k')).toBe('k');
   expect(keyAfter(refused(409), 'k')).not.toBe('k');
+});
+
+test('what was refused was not sent, unless it was what goes with it', () => {
+  const sent = (error: Error | null) => wasSent({ isIdle: false, error });
+  expect(wasSent({ isIdle: true, error: null })).toBe(false);
+  expect([sent(null), sent(new Unreached('no answer')), sent(refused(0))]).toEqual(
+    Array(3).fill(true),
+  );
+  expect(sent(refused(409))).toBe(false);
+  expect(sent(new DoneInPart({ title: '', detail: '', status: 409 }))).toBe(true);
 });

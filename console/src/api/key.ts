@@ -1,5 +1,5 @@
 import type { UseMutationResult } from '@tanstack/react-query';
-import { Problem } from './client';
+import { DoneInPart, Problem } from './client';
 
 /** What names a request, so that it is done once however often it is sent. */
 export function freshKey(): string {
@@ -13,12 +13,12 @@ export function keyAfter(error: unknown, key: string): string {
   return refused(error) ? freshKey() : key;
 }
 
-/** Whether something was asked for and may have been done, or be done yet: it was not refused. */
+/** Whether something was asked for and may have been done, or be done yet: it was not refused, or what goes with it was. */
 export function wasSent({
   isIdle,
   error,
 }: Pick<UseMutationResult<unknown, unknown, never>, 'isIdle' | 'error'>): boolean {
-  return !isIdle && !refused(error);
+  return !isIdle && (error instanceof DoneInPart || !refused(error));
 }
 
 function refused(error: unknown): boolean {
