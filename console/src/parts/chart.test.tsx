@@ -91,3 +91,25 @@ test('a chart speaks when one comes to it and when a key is pressed, and not whe
   fireEvent.blur(chart);
   expect(spoken()).toEqual(rest);
 });
+
+test('the lines of a chart stand together, apart from its title, what can be chosen and the time', async () => {
+  await tell(500);
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <HistoryCharts subject={SUBJECT} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  const legend = (title: string, lines: number) => {
+    const chart = screen.getByRole('slider', { name: `${title} over time` });
+    fireEvent.keyDown(chart, { key: 'End' });
+    const parts = [...(chart.parentElement?.querySelector('figcaption')?.children ?? [])];
+    expect(parts.at(-1)?.querySelectorAll('.chart-value')).toHaveLength(lines);
+    return parts.map((part) => [...part.classList].filter((name) => name.startsWith('chart-')));
+  };
+  const long = ['chart-legend', 'chart-legend-long'];
+  expect(legend('Latency', 3)).toEqual([['chart-title'], ['chart-choice'], ['chart-time'], long]);
+  // One line has room beside the title.
+  expect(legend('Queue depth', 1)).toEqual([['chart-title'], ['chart-time'], ['chart-legend']]);
+});

@@ -218,13 +218,15 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
           {kind.title}
         </Explained>
         {children}
-        {values.map(({ line, text }) => (
-          <span key={line.name} className="chart-value">
-            <i className={`key key-${line.color}`} aria-hidden />
-            {line.name} <b>{text}</b>
-          </span>
-        ))}
         {time == null ? null : <span className="chart-time">{moment(time * 1000)}</span>}
+        <span className={`chart-legend ${values.length > 1 ? 'chart-legend-long' : ''}`}>
+          {values.map(({ line, text }) => (
+            <span key={line.name} className="chart-value">
+              <i className={`key key-${line.color}`} aria-hidden />
+              {line.name} <b>{text}</b>
+            </span>
+          ))}
+        </span>
       </figcaption>
       <div
         ref={box}
