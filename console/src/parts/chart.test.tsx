@@ -23,22 +23,22 @@ const SUBJECT = { of: 'cluster' } as const;
 const idle: Flow = { per_second: 0, bytes_per_second: 0, latency: null };
 
 /** Steps of a second until then; in each as many reads as its second counts. */
-function until(end: number): History {
+function until(end: number, step = 1): History {
   const points = Array.from({ length: 10 }, (_, index) => ({
-    at_ms: (end - 9 + index) * 1000,
+    at_ms: (end - (9 - index) * step) * 1000,
     reads: { ...idle, per_second: end - 9 + index },
     writes: idle,
     others: idle,
     queue_depth: 0,
   }));
-  return { from_ms: 0, until_ms: end * 1000, step_seconds: 1, silent: [], points };
+  return { from_ms: 0, until_ms: end * 1000, step_seconds: step, silent: [], points };
 }
 
 /** Has it drawn, too. */
-async function tell(end: number) {
+async function tell(end: number, history = until(end)) {
   const { queryKey } = historyQuery(SUBJECT, 300);
   await act(async () => {
-    queryClient.setQueryData(queryKey, until(end));
+    queryClient.setQueryData(queryKey, history);
     await new Promise((resolve) => setTimeout(resolve, 20));
   });
 }
@@ -112,4 +112,28 @@ test('the lines of a chart stand together, apart from its title, what can be cho
   expect(legend('Latency', 3)).toEqual([['chart-title'], ['chart-choice'], ['chart-time'], long]);
   // One line has room beside the title.
   expect(legend('Queue depth', 1)).toEqual([['chart-title'], ['chart-time'], ['chart-legend']]);
+});
+
+test('what is told of the present is of the newest step while that is the present, and how long it is', async () => {
+  await tell(500);
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <HistoryCharts subject={SUBJECT} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  const chart = screen.getByRole('slider', { name: 'IOPS over time' });
+  const caption = () => chart.parentElement?.querySelector('figcaption')?.textContent;
+  expect(caption()).toBe('IOPSreads 500writes 0others 0');
+  // Of the last second there are figures elsewhere; this is more.
+  await tell(501, until(501, 10));
+  expect(caption()).toBe('IOPSover 10\u00a0sreads 501writes 0others 0');
+  // Where nothing has been measured since, what was is not told as what is.
+  await tell(502, { ...until(502), until_ms: 520_000 });
+  expect(caption()).toBe('IOPSreads –writes –others –');
+  fireEvent.focus(chart);
+  expect(chart.getAttribute('aria-valuetext')).toBe('now: reads –, writes –, others –');
+  fireEvent.keyDown(chart, { key: 'End' });
+  expect(caption()).toMatch(/reads 502writes 0others 0$/);
 });

@@ -6,6 +6,7 @@ import uPlot from 'uplot';
 import { Unreached } from '../api/client';
 import type { Subject } from '../api/history';
 import { historyQuery } from '../api/queries';
+import { recent } from '../api/recent';
 import type { History } from '../api/types';
 import {
   columns,
@@ -16,6 +17,7 @@ import {
   kinds,
   PERCENTILES,
   type Percentile,
+  present,
   SPANS,
   singles,
   stepped,
@@ -24,7 +26,7 @@ import {
   ticks,
   type Whose,
 } from '../text/series';
-import { moment } from '../text/units';
+import { moment, span } from '../text/units';
 import { Empty, Explained, Failure, Panel, Waiting } from './basic';
 
 const HEIGHT = 150;
@@ -32,6 +34,9 @@ const HEIGHT = 150;
 const AXIS = 62;
 /** Pixels right of what is drawn, into which a label may reach. */
 const RIGHT = 8;
+
+const STEP_TIP =
+  'So long is a step of the chart. What stands here is of the newest one, and differs from what is told of the last second or of a few.';
 
 /** Charts that are drawn at once where there is more than them to look at. */
 const BRIEF = 3;
@@ -83,7 +88,13 @@ export function HistoryCharts({ subject, title = 'Load', brief = false, tools, w
         </Empty>
       ) : null}
       {data ? (
-        <Charts whose={subject.of} history={data} seconds={Number(seconds)} all={all} />
+        <Charts
+          whose={subject.of}
+          history={data}
+          isPresent={present(recent(query)) !== null}
+          seconds={Number(seconds)}
+          all={all}
+        />
       ) : null}
     </>
   );
@@ -99,9 +110,9 @@ export function HistoryCharts({ subject, title = 'Load', brief = false, tools, w
   );
 }
 
-type ChartsProps = { whose: Whose; history: History; seconds: number; all: boolean };
+type ChartsProps = Omit<ChartProps, 'kind' | 'children'> & { whose: Whose; all: boolean };
 
-function Charts({ whose, history, seconds, all }: ChartsProps) {
+function Charts({ whose, history, isPresent, seconds, all }: ChartsProps) {
   const [percentile, setPercentile] = useState<Percentile>('p99_us');
   const drawn = useMemo(() => kinds(whose, percentile), [whose, percentile]);
   if (history.points.length === 0) {
@@ -122,7 +133,13 @@ function Charts({ whose, history, seconds, all }: ChartsProps) {
       ) : null}
       <div className="charts">
         {(all ? drawn : drawn.slice(0, BRIEF)).map((kind) => (
-          <Chart key={kind.title} kind={kind} history={history} seconds={seconds}>
+          <Chart
+            key={kind.title}
+            kind={kind}
+            history={history}
+            isPresent={isPresent}
+            seconds={seconds}
+          >
             {kind.isLatency ? (
               <select
                 className="chart-choice"
@@ -144,9 +161,16 @@ function Charts({ whose, history, seconds, all }: ChartsProps) {
   );
 }
 
-type ChartProps = { kind: Kind; history: History; seconds: number; children?: ReactNode };
+type ChartProps = {
+  kind: Kind;
+  history: History;
+  /** Whether its newest step is the present, as figures beside it have it. */
+  isPresent: boolean;
+  seconds: number;
+  children?: ReactNode;
+};
 
-function Chart({ kind, history, seconds, children }: ChartProps) {
+function Chart({ kind, history, isPresent, seconds, children }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const scheme = useComputedColorScheme('light');
@@ -182,20 +206,20 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
   }, [data]);
 
   const time = at === null ? null : data[0][at];
-  const values = kind.lines.map((line, index) => {
-    const value = at === null ? lastOf(data[index + 1]) : data[index + 1]?.[at];
-    return { line, text: value == null ? '–' : kind.unit(value) };
-  });
+  /** The values of a step, or those of the present. */
+  const told = (step: number | null) =>
+    kind.lines.map((line, index) => {
+      const column = data[index + 1];
+      const value = step !== null ? column?.[step] : isPresent ? lastOf(column) : null;
+      return { line, text: value == null ? '–' : kind.unit(value) };
+    });
   /** What is spoken of a step, and where it stands in the span. A chart that is drawn anew each second speaks only when a key is pressed. */
   const speak = (to: number | null) => {
     const at = to === null ? undefined : data[0][to];
-    const told = kind.lines.map((line, index) => {
-      const value = to === null ? lastOf(data[index + 1]) : data[index + 1]?.[to];
-      return `${line.name} ${value == null ? '–' : kind.unit(value)}`;
-    });
+    const values = told(to).map(({ line, text }) => `${line.name} ${text}`);
     setSpoken({
       place: at === undefined ? seconds : Math.round(at - (history.until_ms / 1000 - seconds)),
-      text: `${at === undefined ? 'now' : moment(at * 1000)}: ${told.join(', ')}`,
+      text: `${at === undefined ? 'now' : moment(at * 1000)}: ${values.join(', ')}`,
     });
   };
   /** By keys as by the pointer: the line in the picture goes along. */
@@ -218,9 +242,15 @@ function Chart({ kind, history, seconds, children }: ChartProps) {
           {kind.title}
         </Explained>
         {children}
-        {time == null ? null : <span className="chart-time">{moment(time * 1000)}</span>}
-        <span className={`chart-legend ${values.length > 1 ? 'chart-legend-long' : ''}`}>
-          {values.map(({ line, text }) => (
+        {time != null ? (
+          <span className="chart-time">{moment(time * 1000)}</span>
+        ) : isPresent && history.step_seconds > 1 ? (
+          <Explained tip={STEP_TIP} className="chart-time">
+            over {span(history.step_seconds)}
+          </Explained>
+        ) : null}
+        <span className={`chart-legend ${kind.lines.length > 1 ? 'chart-legend-long' : ''}`}>
+          {told(at).map(({ line, text }) => (
             <span key={line.name} className="chart-value">
               <i className={`key key-${line.color}`} aria-hidden />
               {line.name} <b>{text}</b>

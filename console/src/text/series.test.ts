@@ -43,6 +43,10 @@ test('what is long ago is not the present', () => {
   expect(present(history([1000, 9000]))?.at_ms).toBe(9000);
   expect(present(history([1000]))).toBeNull();
   expect(present(history([]))).toBeNull();
+  // The step that goes on may be told of when it has ended.
+  const long = { ...history([10_000], 30_000), step_seconds: 10 };
+  expect(present(long)?.at_ms).toBe(10_000);
+  expect(present({ ...long, until_ms: 40_000 })).toBeNull();
   expect(present(null)).toBeNull();
 });
 

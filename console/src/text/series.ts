@@ -206,11 +206,11 @@ export function columns(
   return [times, ...values];
 }
 
-/** The newest step of a history, if it is new enough to be called the present. */
+/** The newest step of a history, if it is new enough to be called the present: of one that has only begun nothing may be known yet. */
 export function present(history: History | null | undefined): HistoryPoint | null {
   const last = history?.points.at(-1);
   if (!history || !last) return null;
-  return history.until_ms - last.at_ms <= history.step_seconds * 1000 + 5_000 ? last : null;
+  return history.until_ms - last.at_ms <= history.step_seconds * 2_000 + 4_000 ? last : null;
 }
 
 /** Spans that can be looked at: nodes keep seconds for an hour, 10 s for a day, 5 min for 30 days, hours for a year. */
