@@ -12,7 +12,7 @@ import { type Column, DataTable } from '../parts/table';
 import { address, Link, useTitle } from '../router';
 import { lackWords } from '../text/slices';
 import { bytes, count, percent, plural } from '../text/units';
-import { nodeState, WORK_TIP } from '../text/words';
+import { NODE_USED_TIP, nodeState, WORK_TIP } from '../text/words';
 import { AdmitDialog, OrderDialog, RemoveDialog } from './node-changes';
 import { DevicesPanel } from './node-devices';
 import { ToCopy } from './nodes';
@@ -99,7 +99,7 @@ function Facts({ node }: { node: Node }) {
   return (
     <div className="fact-line">
       {node.room ? (
-        <Explained tip="Pages that are taken on its devices, of those that there are.">
+        <Explained tip={NODE_USED_TIP}>
           <b>{bytes(node.room.used_bytes)}</b> of {bytes(node.room.bytes)} used (
           {percent(node.room.used_bytes, node.room.bytes)})
         </Explained>

@@ -8,6 +8,7 @@ import {
   deviceWas,
   fillTip,
   LATENCY_TIP,
+  NODE_USED_TIP,
   nodeState,
   TIER_TIPS,
   TIERS,
@@ -104,9 +105,7 @@ export function NodeCard({ node, ask }: { node: Node; ask: boolean }) {
         <>
           <Bar wide label={`Fill of ${node.name}`} part={part(node)} tone={fillTone(part(node))} />
           <div className="node-card-line">
-            <Explained tip="Pages that are taken on its devices.">
-              {bytes(node.room.used_bytes)}
-            </Explained>
+            <Explained tip={NODE_USED_TIP}>{bytes(node.room.used_bytes)}</Explained>
             <Explained tip="What its devices can hold of pages; how full that is, beside it.">
               {percent(node.room.used_bytes, node.room.bytes)} of {bytes(node.room.bytes)}
             </Explained>

@@ -126,6 +126,21 @@ test('what a device does at present explains itself', () => {
   screen.getByText('850 µs');
 });
 
+test('of what a node uses it is told how that comes to be more than what its devices do', async () => {
+  const room = { bytes: 1000, used_bytes: 300 };
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <NodeCard node={{ ...NODE, room }} ask={false} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  fireEvent.focus(screen.getByText('300 B'));
+  expect((await screen.findByRole('tooltip')).textContent).toMatch(
+    /set aside for writes under way/,
+  );
+});
+
 test('every number of a device explains itself, as what it is at present', () => {
   expect(unexplained(<DeviceLine node="alpha" device={DEVICE} order={() => {}} />)).toEqual([]);
   screen.getByText('3 bad blocks');
