@@ -127,6 +127,45 @@ test('what of the pool is promised is told before the volume is made, and does n
   screen.getByText(/promised 158 % of the pool/);
 });
 
+test('whoever goes back while a volume is made can go on again, though there is one of its name by then', async () => {
+  const volumes: object[] = [];
+  vi.stubGlobal('fetch', async (request: Request) => {
+    if (request.method === 'POST') {
+      volumes.push({ name: 'db' });
+      throw new TypeError('connection reset');
+    }
+    return new URL(request.url).pathname === '/api/v1/volumes'
+      ? Response.json({ volumes })
+      : new Response(null, { status: 503 });
+  });
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <WizardPage />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+  const name = (value: string) =>
+    fireEvent.change(screen.getByLabelText(/^Name/), { target: { value } });
+  name('db');
+  fireEvent.change(screen.getByLabelText(/^Size/), { target: { value: '1 GiB' } });
+  for (let step = 0; step < 4; step += 1) submit();
+  await screen.findByText('no answer');
+  await waitFor(() =>
+    expect(queryClient.getQueryData(['volumes'])).toMatchObject({ volumes: [{ name: 'db' }] }),
+  );
+  for (let step = 0; step < 3; step += 1) press('Back');
+  submit();
+  screen.getByText('How it is protected');
+  // One that somebody else has made is another.
+  press('Back');
+  volumes.push({ name: 'db-2' });
+  await queryClient.invalidateQueries({ queryKey: ['volumes'] });
+  name('db-2');
+  submit();
+  await screen.findByText(/of this name already/);
+});
+
 test('a protection that the nodes cannot give is not gone on with', async () => {
   const node = (name: string) => ({ name, state: 'up', standing: 'active', portal: '', api: '' });
   let nodes = [node('n1')];

@@ -52,7 +52,8 @@ function Wizard() {
   const volumes = useQuery(volumesQuery).data?.volumes ?? [];
   const wrong = faults(
     draft,
-    volumes.map((volume) => volume.name),
+    // One that is there since it was asked for here is no other.
+    volumes.map((volume) => volume.name).filter((name) => !sent || name !== asked),
   );
   const nodes = useQuery(nodesQuery).data?.nodes;
   const obstacle = (nodes && policyObstacle(draft.policy, nodes)) ?? undefined;
