@@ -52,10 +52,16 @@ test('what hosts do is told as the present while it is, and as nothing only wher
   expect(screen.queryByText('no read in the last second')).toBeNull();
 });
 
-test('where the node does not answer any more nothing is said to be well', async () => {
-  vi.stubGlobal('fetch', async () => {
-    throw new TypeError('connection refused');
-  });
+test.each([
+  [
+    'the node does not answer any more',
+    async () => {
+      throw new TypeError('connection refused');
+    },
+  ],
+  ['the node knows no more', async () => Response.json({ title: 'unavailable' }, { status: 503 })],
+])('where %s nothing is said to be well', async (_, fetch) => {
+  vi.stubGlobal('fetch', fetch);
   queryClient.setQueryData(clusterQuery.queryKey, {
     status: STATUS,
     explanation: { metadata: [], nodes: [], volumes: [] } as unknown as Explanation,

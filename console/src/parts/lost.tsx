@@ -4,9 +4,9 @@ import { clusterQuery, nodesQuery } from '../api/queries';
 import { moment } from '../text/units';
 import { Sign } from './basic';
 
-/** Whether the node that served the page does not answer any more: what is shown is what was. */
+/** Whether what is shown of the cluster is what was: the node that served the page does not answer, or cannot say any more. */
 export function useIsLost(): boolean {
-  return useQuery(clusterQuery).error instanceof Unreached;
+  return useQuery(clusterQuery).error !== null;
 }
 
 /**
@@ -15,10 +15,9 @@ export function useIsLost(): boolean {
  * The list of nodes is what was known last: pages are not allowed to ask other nodes, so these are links.
  */
 export function Lost({ path }: { path: string }) {
-  const isLost = useIsLost();
-  const { dataUpdatedAt } = useQuery(clusterQuery);
+  const { error, dataUpdatedAt } = useQuery(clusterQuery);
   const nodes = useQuery(nodesQuery);
-  if (!isLost) return null;
+  if (!(error instanceof Unreached)) return null;
   const here = window.location.origin;
   const others = (nodes.data?.nodes ?? []).filter(
     (node) => node.state === 'up' && !sameOrigin(node.api, here),
