@@ -8,7 +8,7 @@ export function freshKey(): string {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** The key of what is asked for otherwise than before: a request that got no answer may have been done, and keeps its own. */
+/** The key of what is asked for otherwise than before: a request of which nobody says that it was refused may have been done, and keeps its own. */
 export function keyAfter(error: unknown, key: string): string {
   return refused(error) ? freshKey() : key;
 }
@@ -21,6 +21,7 @@ export function wasSent({
   return !isIdle && (error instanceof DoneInPart || !refused(error));
 }
 
+/** Where the node itself had trouble it may have been done. */
 function refused(error: unknown): boolean {
-  return error instanceof Problem && error.status > 0;
+  return error instanceof Problem && error.status > 0 && error.status < 500;
 }
