@@ -38,6 +38,8 @@ test('of an alarm that is raised still, that it is well again is said first', ()
   expect(seenOf(raised)).toBe(`${well}; it was “it does not answer”`);
   const bad = { cleared_ms: null, detail: 'it does not answer' };
   expect([isWell(bad), seenOf(bad)]).toEqual([false, 'it does not answer']);
+  const alone = { cleared_ms: null, detail: well };
+  expect([isWell(alone), seenOf(alone)]).toEqual([true, well]);
   const over = {
     cleared_ms: 1,
     detail: 'it does not answer - it has been well again for 10 s',

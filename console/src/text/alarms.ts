@@ -10,7 +10,7 @@ export function placeOf(subject: string): string[] | null {
 
 /** Behind what was seen of an alarm: `crates/control/src/alarms/book.rs` puts it there. */
 const BEHIND =
-  / - (?:(it is well again, and over when that has lasted for \d+ s)|it (has been well again for \d+ s))$/;
+  /(?:^| - )(?:(it is well again, and over when that has lasted for \d+ s)|it (has been well again for \d+ s))$/;
 
 /** An alarm's detail, taken apart. */
 export type Seen = {
@@ -37,7 +37,7 @@ export function isWell({ cleared_ms, detail }: Pick<Alarm, 'cleared_ms' | 'detai
 /** What is seen of it: if it is well, that first. */
 export function seenOf(alarm: Pick<Alarm, 'cleared_ms' | 'detail'>): string {
   const { what, well } = seenIn(alarm.detail);
-  return isWell(alarm) ? `${well}; it was “${what}”` : alarm.detail;
+  return isWell(alarm) && what ? `${well}; it was “${what}”` : alarm.detail;
 }
 
 const IN_WORDS: Record<string, (value: number) => string> = {
