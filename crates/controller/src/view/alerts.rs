@@ -72,9 +72,11 @@ impl Alerts {
         self.of_states.resize(self.alerts.len(), true);
     }
 
-    /// All of them: what matters most first.
+    /// All of them: what matters most first, and of what matters as much what hosts notice before the node by which it came.
     pub(super) fn all(mut self) -> Vec<Alert> {
-        self.alerts.sort_by_key(|alert| Reverse(alert.severity));
+        let is_of_node = |alert: &Alert| alert.subject.starts_with("node ");
+        self.alerts
+            .sort_by_key(|alert| (Reverse(alert.severity), is_of_node(alert)));
         self.alerts
     }
 
