@@ -502,8 +502,10 @@ mod tests {
     #[test]
     fn it_is_bounded_and_says_what_is_left_out() {
         let mut bundle = Bundle::default();
-        bundle.text(Need::Log, "first", &"x\n".repeat(BYTES_MAX / 4));
-        bundle.text(Need::Log, "second", &"x\n".repeat(BYTES_MAX / 4 + 1));
+        let line = "x".repeat(1023) + "\n";
+        let half = line.repeat(BYTES_MAX / 2 / line.len());
+        bundle.text(Need::Log, "first", &half);
+        bundle.text(Need::Log, "second", &(half + "\n"));
         bundle.text(Need::Log, "third", "small\n");
         assert!(bundle.bytes <= BYTES_MAX);
         assert!(
