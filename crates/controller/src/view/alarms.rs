@@ -31,6 +31,9 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// by himself does so when a third is left.
 const FOREIGN_DAYS: u64 = 120;
 
+/// What is said of a node that answers, and is not to be relied on yet.
+const OPENS: &str = "it has just started, and opens its devices";
+
 /// How far syncs have come, from look to look.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(BTreeMap<VolumeId, Lacking>);
@@ -343,11 +346,17 @@ fn of_loss(
     let is_for_that = standing(inventory, node.node) == NodeStanding::Maintenance
         && lost.is_some_and(|it| it.kind != FindingKind::DevicesFailed);
     let (kind, subject) = (AlarmKind::NodeLost, format!("node {}", node.name));
-    let is_stopped = reports.absence(node.node) == Some(Absence::Stopped);
+    let absence = reports.absence(node.node);
+    let is_stopped = absence == Some(Absence::Stopped);
     let silence = reports.silence(node.node).map_or(0, |it| it.0);
-    if is_stopped && !is_for_that && silence < STOPPED_SECONDS {
+    let no_loss = match absence {
+        Some(Absence::Stopped) if silence < STOPPED_SECONDS => Some(STOPPED),
+        Some(Absence::Opening) => Some(OPENS),
+        _ => None,
+    };
+    if let Some(words) = no_loss.filter(|_| !is_for_that) {
         // Nothing comes of it, nor is it over where it was lost before.
-        add(&mut looked.all, kind, &subject, None, STOPPED);
+        add(&mut looked.all, kind, &subject, None, words);
         return;
     }
     let words = lost.map(|finding| match finding.kind {

@@ -187,6 +187,16 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
     assert_eq!(told(&inventory, &away), critical);
     assert_eq!(told(&inventory, &stopped(11)), warning);
     assert_eq!(told(&inventory, &stopped(STOPPED_SECONDS)), critical);
+    // It answers again, and opens its devices.
+    let opening = LocalReport {
+        number: 1,
+        open: false,
+        ..local(2, Vec::new())
+    };
+    let opens = Reports::of([local(1, Vec::new()), opening, local(3, Vec::new())]);
+    assert_eq!(told(&inventory, &opens), warning);
+    let observed = value(&looked(&inventory, &opens), AlarmKind::NodeLost, "node n2");
+    assert_eq!(observed, Some(None), "neither lost nor over");
     let kept = with(inventory, &[(2, Wanted::Maintenance)]);
     for reports in [away, stopped(STOPPED_SECONDS)] {
         assert_eq!(told(&kept, &reports), warning);
