@@ -568,13 +568,13 @@ mod tests {
             ..syncing(95 << 20, false, is_done)
         };
         let done = "what is to be on n2 is up to date: 100 MiB might have differed when that began, and 90 MiB were sent for the \
-                    volume since, in 2 min 3 s: only what did differ is sent, and zeros need not be";
+                    volume since, in 2 min 3 s: only what did differ is sent, and no zeros; nor is what a node sent counted that did not live to say so";
         let ended = EventKind::SyncEnded;
         let told = words(at_end(true).follow(&going));
         assert_eq!(told, [(ended, info, done.to_owned())]);
         let stopped = "what is to be on n2 is not brought up to date any more, and is not up to date: nobody can copy it now; 100 \
                        MiB might have differed when that began, and 90 MiB were sent for the volume since, in 2 min 3 s: only what \
-                       did differ is sent, and zeros need not be";
+                       did differ is sent, and no zeros; nor is what a node sent counted that did not live to say so";
         let told = words(at_end(false).follow(&going));
         assert_eq!(told, [(ended, EventSeverity::Warning, stopped.to_owned())]);
         let deleted = with("", Health::Healthy).follow(&going);

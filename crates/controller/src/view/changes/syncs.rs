@@ -162,7 +162,7 @@ impl Snapshot {
 /// Why another amount was sent than might have differed.
 const fn why(sent: u64, differed: u64) -> &'static str {
     if sent < differed {
-        ": only what did differ is sent, and zeros need not be"
+        ": only what did differ is sent, and no zeros; nor is what a node sent counted that did not live to say so"
     } else if sent > differed {
         ": what hosts wrote meanwhile is sent as well, and so is what other nodes lack of it"
     } else {
