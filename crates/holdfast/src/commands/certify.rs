@@ -139,12 +139,13 @@ async fn certify(
         None => output.print(&format.of(&report))?,
         Some(mut file) => {
             let written = file.write_all(arguments.format.of(&report).as_bytes());
-            written.map_err(|error| Failure::new(format!("write the report: {error}")))?;
             let other = match output.is_for_programs() {
                 true => Format::Json,
                 false => Format::Text,
             };
+            // Whatever became of the file: nothing else tells what came of the checks.
             output.print(&other.of(&report))?;
+            written.map_err(|error| Failure::new(format!("write the report: {error}")))?;
         }
     }
     judged(&report)

@@ -173,7 +173,7 @@ const fn deletion_waits(force: bool) -> (Duration, &'static str) {
         ),
         false => (
             SESSIONS_SILENCE_MAX,
-            "waiting a few seconds for sessions of hosts with the volume's target to end, and until it is deleted",
+            "waiting a few seconds until every node says that no host has a session with it, and until it is deleted",
         ),
     }
 }
@@ -273,6 +273,14 @@ fn list_text(list: &VolumeList) -> String {
     )
 }
 
+/// What was sent to bring copies up to date: what a primary has sent and not yet put on record dies with it.
+fn sent(moved: u64) -> String {
+    match moved {
+        0 => "nothing on record".to_owned(),
+        moved => format!("at least {} sent since the volume was made", bytes(moved)),
+    }
+}
+
 fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
     let mut text = format!("volume    {}\n", volume.name);
     // It may have been deleted meanwhile, or nobody told.
@@ -283,12 +291,12 @@ fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
         ));
     }
     text.push_str(&format!(
-        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} sent since the volume was made{}\n",
+        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {}{}\n",
         bytes(volume.bytes),
         used(volume.used_bytes),
         volume.policy,
         volume.health.as_str(),
-        bytes(volume.resync.bytes_moved),
+        sent(volume.resync.bytes_moved),
         left(&volume.resync.work),
     ));
     text.push_str(&access_text(volume.access.as_ref()));
@@ -426,9 +434,9 @@ mod tests {
         };
         assert_eq!(told(false, 900).await, None);
         let words = told(false, 1100).await.unwrap();
-        assert!(words.contains("sessions"), "{words}");
+        assert!(words.contains("no host has a session"), "{words}");
         assert_eq!(told(true, 1100).await, None);
-        assert!(!told(true, 2100).await.unwrap().contains("sessions"));
+        assert!(!told(true, 2100).await.unwrap().contains("session"));
     }
 
     #[test]
@@ -492,7 +500,7 @@ mod tests {
         let slices = slices_text(&volume, &BTreeMap::from([("n2", "down".to_owned())]));
         assert!(
             head.contains("used      unknown")
-                && head.contains("resync    4 KiB sent since the volume was made; 2 replicas lack 6 MiB at 2 MiB/s\n")
+                && head.contains("resync    at least 4 KiB sent since the volume was made; 2 replicas lack 6 MiB at 2 MiB/s\n")
         );
         assert_eq!(
             slices,
