@@ -67,8 +67,7 @@ const fn is_one(count: &u16) -> bool {
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
-    /// The first of the directories to it that were not there before, absolute.
-    made: Option<PathBuf>,
+    made: Made,
     marker: Option<Marker>,
     _lock: File,
 }
@@ -80,17 +79,8 @@ impl Claim {
             let path = path.display().to_string();
             move |error: io::Error| Failure::new(format!("{what} {path}: {error}"))
         };
-        let missing = path.ancestors().take_while(|folder| !folder.exists());
-        // What a relative path begins with has no name, and is there.
-        let missing = missing.filter(|folder| *folder != Path::new("")).last();
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(refused("create", path))?;
-        let found = |path: &Path| path.canonicalize().map_err(refused("find", path));
-        let made = missing.map(found).transpose()?;
-        let path = found(path)?;
+        let made = Made::create(path).map_err(refused("create", path))?;
+        let path = path.canonicalize().map_err(refused("find", path))?;
         let look = |path: &Path| {
             read_marker(path)
                 .map_err(refused("read", path))?
@@ -157,16 +147,31 @@ impl Claim {
 impl Drop for Claim {
     /// Without a marker nothing was put there. It happens under the lock: nobody else has begun anything there.
     fn drop(&mut self) {
-        let Some(made) = self.made.as_deref().filter(|_| self.marker.is_none()) else {
-            return;
-        };
-        let _ = fs::remove_file(self.path.join(LOCK_FILE));
-        let folders = self.path.ancestors();
-        for folder in folders.take_while(|folder| folder.starts_with(made)) {
-            // One that holds something all the same stays, and so do those above it.
-            if fs::remove_dir(folder).is_err() {
-                return;
-            }
+        if self.marker.is_none() && !self.made.0.is_empty() {
+            let _ = fs::remove_file(self.path.join(LOCK_FILE));
+        }
+    }
+}
+
+/// A directory and those above it that were not there before, the deepest first, absolute: those that hold nothing go with this.
+#[derive(Debug)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    fn create(path: &Path) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let missing = path.ancestors().take_while(|folder| !folder.exists());
+        let made = Self(missing.map(Path::to_owned).collect());
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&path)?;
+        Ok(made)
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let _ = fs::remove_dir(folder);
         }
     }
 }
@@ -367,6 +372,10 @@ mod tests {
         let outer = parent.path().join("outer");
         drop(Claim::take(&outer.join("a/b")).unwrap());
         assert!(!outer.exists(), "none of them was there before");
+        drop(Claim::take(&outer.join("../beside")).unwrap());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert!(Claim::take(&outer.join("n".repeat(256))).is_err());
+        assert!(!outer.exists(), "no name is so long");
         fs::create_dir(&outer).unwrap();
         drop(Claim::take(&outer.join("a/b")).unwrap());
         assert_eq!(fs::read_dir(&outer).unwrap().count(), 0);
