@@ -60,13 +60,13 @@ pub(crate) fn enable_digests(tgt: &Tgt) {
 }
 
 /// An address on this machine that nobody listens on. Its port is below those that the kernel gives
-/// to outgoing connections: one of these could take it before it is used.
+/// to outgoing connections: one of these could take it before it is used. Tests of other packages have other ports.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id() as u16).wrapping_mul(97);
     loop {
         let turn = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 14_000 + turn % 4_000));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 14_000 + turn % 1_500));
         if TcpListener::bind(address).is_ok() {
             return address;
         }

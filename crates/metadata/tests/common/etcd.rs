@@ -392,12 +392,13 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that nobody listens on. They lie below those that connections are given.
+/// Ports that nobody listens on, below those that connections are given. Tests of other packages that may run at the same time have others,
+/// or they would take the port of a member that is about to be started again.
 fn free_ports(count: usize) -> Vec<u16> {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    const FIRST: u16 = 12_000;
-    const PORTS: u16 = 8_000;
+    const FIRST: u16 = 15_500;
+    const PORTS: u16 = 1_500;
     let begin = (std::process::id() % u32::from(PORTS)) as u16;
     let mut ports = Vec::new();
     while ports.len() < count {

@@ -222,7 +222,7 @@ impl Bench {
 }
 
 /// Nobody listens there. The port is below those that the kernel gives to outgoing connections: one of
-/// these could take it before it is used.
+/// these could take it before it is used. Tests of other packages have other ports.
 fn free_endpoint() -> Endpoint {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id() as u16).wrapping_mul(97);
