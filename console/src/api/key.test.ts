@@ -14,8 +14,6 @@ test('what may have been done keeps its key, and what was answered does not', ()
   expect(keyAfter(new Unreached('no answer'), 'k')).toBe('k');
   // What the console says itself where there was no answer.
   expect(keyAfter(refused(0), 'k')).toBe('k');
-  // The metadata were away in the middle of it.
-  expect(keyAfter(refused(503), 'k')).toBe('k');
   expect(keyAfter(refused(409), 'k')).not.toBe('k');
 });
 
@@ -26,5 +24,7 @@ test('what was refused was not sent, unless it was what goes with it', () => {
     expect(sent(error)).toBe(true);
   }
   expect(sent(refused(409))).toBe(false);
+  const type = 'urn:holdfast:problem:busy';
+  expect(sent(new Problem({ title: '', detail: '', status: 503, type }))).toBe(false);
   expect(sent(new DoneInPart({ title: '', detail: '', status: 409 }))).toBe(true);
 });

@@ -8,9 +8,9 @@ export function freshKey(): string {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** The key of what is asked for otherwise than before: a request of which nobody says that it was refused may have been done, and keeps its own. */
+/** The key of what is asked for otherwise than before: a request that got no answer may have been done, and keeps its own. */
 export function keyAfter(error: unknown, key: string): string {
-  return refused(error) ? freshKey() : key;
+  return isAnswer(error) ? freshKey() : key;
 }
 
 /** Whether something was asked for and may have been done, or be done yet: it was not refused, or what goes with it was. */
@@ -21,7 +21,13 @@ export function wasSent({
   return !isIdle && (error instanceof DoneInPart || !refused(error));
 }
 
-/** Where the node itself had trouble it may have been done. */
+/** Where the node itself had trouble it may have been done, unless too many asked. */
 function refused(error: unknown): boolean {
-  return error instanceof Problem && error.status > 0 && error.status < 500;
+  return isAnswer(error) && (error.status < 500 || error.kind === BUSY);
+}
+
+const BUSY = 'urn:holdfast:problem:busy';
+
+function isAnswer(error: unknown): error is Problem {
+  return error instanceof Problem && error.status > 0;
 }

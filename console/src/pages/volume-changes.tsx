@@ -1,6 +1,6 @@
 import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { ask, client, Problem } from '../api/client';
 import { wasSent } from '../api/key';
 import { clusterQuery, useChange, volumesQuery } from '../api/queries';
@@ -8,7 +8,7 @@ import type { Volume } from '../api/types';
 import { Sign } from '../parts/basic';
 import { Dialog, Tick } from '../parts/dialog';
 import { Outdated, unchanged } from '../parts/outdated';
-import { Promised, useBefore } from '../parts/promised';
+import { Promised } from '../parts/promised';
 import { RemovalDialog } from '../parts/removal';
 import { say } from '../parts/say';
 import { navigate } from '../router';
@@ -21,6 +21,13 @@ type Props = {
   volume: Volume;
   onClose: () => void;
 };
+
+/** What is so until something was asked for, and from then on what was so before: the pool's numbers may have that among them already. */
+function useBefore<T>(value: T, sent: boolean): T {
+  const before = useRef(value);
+  if (!sent) before.current = value;
+  return before.current;
+}
 
 export function GrowDialog({ volume: latest, onClose }: Props) {
   /** What is ordered is for what was shown, and not for what somebody else makes of it meanwhile. */

@@ -125,6 +125,11 @@ test('what of the pool is promised is told before the volume is made, and does n
   fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db-2' } });
   submit();
   screen.getByText(/promised 158 % of the pool/);
+  // And the first is what it was, for whoever names it again.
+  press('Back');
+  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
+  submit();
+  screen.getByText(/promised 118 % of the pool/);
 });
 
 test('whoever goes back while a volume is made can go on again, though there is one of its name by then', async () => {

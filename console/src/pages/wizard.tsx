@@ -9,7 +9,7 @@ import { clusterQuery, initiatorsQuery, nodesQuery, volumesQuery } from '../api/
 import type { Policy, Status } from '../api/types';
 import { AttachRecipes, LUN_TIP, portalsOf } from '../parts/attach';
 import { Explained, Failure, PageHead, Panel } from '../parts/basic';
-import { Promised, useBefore } from '../parts/promised';
+import { Promised } from '../parts/promised';
 import { RoleButton, RolePage } from '../parts/role';
 import { say } from '../parts/say';
 import { address, Link, navigate, useTitle } from '../router';
@@ -43,17 +43,18 @@ function Wizard() {
   const { draft, change, create } = useCreation(EMPTY, makeVolume);
   const [step, setStep] = useState(0);
   const [tried, setTried] = useState(false);
-  /** The name by which one was asked for last. */
-  const [asked, setAsked] = useState<string | null>(null);
+  /** The name by which one was asked for last, and the cluster before that. */
+  const [asked, setAsked] = useState<{ name: string; status: Status | undefined } | null>(null);
   const [made, setMade] = useState<string | null>(null);
-  const sent = draft.name === asked && wasSent(create);
+  const now = useQuery(clusterQuery).data?.status;
+  const sent = asked !== null && draft.name === asked.name && wasSent(create);
   /** The cluster without it, on every step: one may go back while it is being made. */
-  const status = useBefore(useQuery(clusterQuery).data?.status, sent);
+  const status = sent ? asked.status : now;
   const volumes = useQuery(volumesQuery).data?.volumes ?? [];
   const wrong = faults(
     draft,
     // One that is there since it was asked for here is no other.
-    volumes.map((volume) => volume.name).filter((name) => !sent || name !== asked),
+    volumes.map((volume) => volume.name).filter((name) => !sent || name !== asked.name),
   );
   const nodes = useQuery(nodesQuery).data?.nodes;
   const obstacle = (nodes && policyObstacle(draft.policy, nodes)) ?? undefined;
@@ -73,7 +74,7 @@ function Wizard() {
     setTried(false);
     if (step < STEPS.length - 1) setStep(step + 1);
     else {
-      setAsked(draft.name);
+      setAsked({ name: draft.name, status });
       create.mutate(undefined, {
         onSuccess: () => {
           say(`Volume ${draft.name} was made`);

@@ -1,16 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { useRef } from 'react';
 import { alarmKindsQuery } from '../api/queries';
 import type { Status } from '../api/types';
 import { promised } from '../text/promised';
 import { Explained, Sign } from './basic';
-
-/** What is so until something was asked for, and from then on what was so before: the pool's numbers may have that among them already. */
-export function useBefore<T>(value: T, sent: boolean): T {
-  const before = useRef(value);
-  if (!sent) before.current = value;
-  return before.current;
-}
 
 type Props = {
   more: number;
