@@ -1,7 +1,7 @@
-//! The steps of the gate, cheapest first.
+//! The steps of the gate: those that take moments first.
 //!
 //! Some only compute, for minutes, while the end-to-end tests, which take longest, mostly wait: those run beside the tests, on
-//! processors that nobody else wants.
+//! processors that nobody else wants. Whoever wants to know sooner runs them alone.
 //!
 //! Invariants:
 //! - what runs beside the tests judges nothing by the time that it takes;
@@ -147,8 +147,6 @@ const STEPS: &[Step] = &[
     BOOK,
     LICENCES,
     CONSOLE,
-    LINTS,
-    DOCS,
     BUILD,
     OPENAPI,
     REFERENCE,
@@ -157,11 +155,19 @@ const STEPS: &[Step] = &[
     SIMULATOR,
     FUZZ,
     SIMULATION,
+    LINTS,
+    DOCS,
     BROWSER,
     SCHEMATHESIS,
 ];
 /// Those that run beside the tests, where these run.
-const BESIDE_TESTS: &[&str] = &[SIMULATOR.name, FUZZ.name, SIMULATION.name];
+const BESIDE_TESTS: &[&str] = &[
+    SIMULATOR.name,
+    FUZZ.name,
+    SIMULATION.name,
+    LINTS.name,
+    DOCS.name,
+];
 
 /// Prints the names of the steps.
 pub(crate) fn list() {
