@@ -38,7 +38,7 @@ export function HostPage({ name }: { name: string }) {
               <Explained tip="How targets prove to it who they are.">
                 {record.mutual_name
                   ? `targets by CHAP, as ${record.mutual_name}`
-                  : 'targets do not'}
+                  : 'targets do not prove themselves to it'}
               </Explained>
               <span>
                 {record.volumes.length === 0
