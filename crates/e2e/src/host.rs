@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Room for what is told of the target port groups.
 const GROUPS_BYTES: u32 = 4096;
-/// ASYMMETRIC ACCESS STATE of a group that cannot be reached (SPC-4 6.37).
+/// ASYMMETRIC ACCESS STATE of a group that is the short way, and of one that cannot be reached (SPC-4 6.37).
+const ACTIVE_OPTIMIZED: u8 = 0x0;
 const UNAVAILABLE: u8 = 0x3;
 
 /// One volume as a host has it.
@@ -111,12 +112,13 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until every portal has told that all nodes can be reached. From then on no host hears of a change unless something
-    /// happens: libiscsi's suite takes a unit attention for a fault.
+    /// Waits until every portal has told that all nodes can be reached, and that as many as there are copies are the short way: that
+    /// a copy is in sync again is told a second later. From then on no host hears of a change unless something happens: libiscsi's
+    /// suite takes a unit attention for a fault. The volume has one slice.
     ///
     /// # Errors
     /// One has not after a minute, or cannot be asked.
-    pub fn wait_for_all_groups(&self) -> Result<()> {
+    pub fn wait_for_all_groups(&self, copies: usize) -> Result<()> {
         let wanted = self.disk.path_count();
         let request = command::report_port_groups(self.disk.config().lun, GROUPS_BYTES);
         for path in 0..wanted {
@@ -124,7 +126,8 @@ impl Host {
                 let answer = self.run(self.disk.execute(&request, path))?;
                 let states = states_of_groups(&answer.data_in.concat());
                 let all = states.len() == wanted && !states.contains(&UNAVAILABLE);
-                Ok(answer.path == path && all)
+                let short = states.iter().filter(|it| **it == ACTIVE_OPTIMIZED);
+                Ok(answer.path == path && all && short.count() == copies)
             })?;
         }
         Ok(())

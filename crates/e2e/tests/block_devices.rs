@@ -114,7 +114,7 @@ fn use_it(demo: &mut Demo) -> Result<()> {
     let portal = demo.file().nodes[0].portal;
     let url = image::url(portal, &volume.target, volume.lun);
     let host = Host::open(demo, "demo")?;
-    host.wait_for_all_groups()?;
+    host.wait_for_all_groups(2)?;
     for suite in ["Read10", "Write10", "WriteSame10", "Unmap", "GetLBAStatus"] {
         let outcome = conformance::run(suite, &url)?;
         let complaints = outcome.complaints(&[]);

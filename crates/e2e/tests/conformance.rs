@@ -88,7 +88,7 @@ fn every_node_passes_the_suites() {
     scenario(options, |demo| {
         let file = demo.file();
         for volume in &file.volumes {
-            Host::open(demo, &volume.name)?.wait_for_all_groups()?;
+            Host::open(demo, &volume.name)?.wait_for_all_groups(2)?;
         }
         ensure!(file.nodes.len() == file.volumes.len(), "one for each node");
         let found: Vec<Result<Vec<String>>> = thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn no_suite_is_left_out() -> Result<()> {
 #[test]
 fn all_nodes_are_ways_to_one_disk() {
     scenario(DemoOptions::default(), |demo| {
-        Host::open(demo, "demo")?.wait_for_all_groups()?;
+        Host::open(demo, "demo")?.wait_for_all_groups(2)?;
         let file = demo.file();
         let volume = file.volume("demo")?;
         let nodes = file.nodes.iter();
