@@ -11,6 +11,18 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
+const show = () =>
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <WizardPage />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+const type = (label: RegExp, value: string) =>
+  fireEvent.change(screen.getByLabelText(label), { target: { value } });
+const name = (value: string) => type(/^Name/, value);
+const size = (value: string) => type(/^Size/, value);
 const press = (name: string) => fireEvent.click(screen.getByRole('button', { name }));
 const submit = () => fireEvent.submit(document.querySelector('form') as HTMLFormElement);
 
@@ -23,17 +35,9 @@ test('a volume is asked for by one key until the interface has refused it and it
     if (!refused) throw new TypeError('connection reset');
     return Response.json({ title: 'no room', detail: 'full', status: 409 }, { status: 409 });
   });
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <WizardPage />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
-  const name = (value: string) =>
-    fireEvent.change(screen.getByLabelText(/^Name/), { target: { value } });
+  show();
   name('db');
-  fireEvent.change(screen.getByLabelText(/^Size/), { target: { value: '1 GiB' } });
+  size('1 GiB');
   for (let step = 0; step < 3; step += 1) submit();
   const create = async (count: number) => {
     await waitFor(() => expect(screen.getByRole('button', { name: 'Create volume' })).toBeTruthy());
@@ -79,16 +83,8 @@ test('what of the pool is promised is told before the volume is made, and does n
     const answer = answers[new URL(request.url).pathname];
     return answer ? Response.json(answer) : new Response(null, { status: 503 });
   });
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <WizardPage />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
-  const size = (value: string) =>
-    fireEvent.change(screen.getByLabelText(/^Size/), { target: { value } });
-  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
+  show();
+  name('db');
   // Two copies of it.
   size('10 GiB');
   submit();
@@ -122,12 +118,12 @@ test('what of the pool is promised is told before the volume is made, and does n
   screen.getByText(/promised 118 % of the pool/);
   // One of another name comes beside it.
   for (let step = 0; step < 3; step += 1) press('Back');
-  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db-2' } });
+  name('db-2');
   submit();
   screen.getByText(/promised 158 % of the pool/);
   // And the first is what it was, for whoever names it again.
   press('Back');
-  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
+  name('db');
   submit();
   screen.getByText(/promised 118 % of the pool/);
 });
@@ -143,17 +139,9 @@ test('whoever goes back while a volume is made can go on again, though there is 
       ? Response.json({ volumes })
       : new Response(null, { status: 503 });
   });
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <WizardPage />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
-  const name = (value: string) =>
-    fireEvent.change(screen.getByLabelText(/^Name/), { target: { value } });
+  show();
   name('db');
-  fireEvent.change(screen.getByLabelText(/^Size/), { target: { value: '1 GiB' } });
+  size('1 GiB');
   for (let step = 0; step < 4; step += 1) submit();
   await screen.findByText('no answer');
   await waitFor(() =>
@@ -179,15 +167,9 @@ test('a protection that the nodes cannot give is not gone on with', async () => 
       ? Response.json({ nodes })
       : new Response(null, { status: 503 }),
   );
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <WizardPage />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
-  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: 'db' } });
-  fireEvent.change(screen.getByLabelText(/^Size/), { target: { value: '1 GiB' } });
+  show();
+  name('db');
+  size('1 GiB');
   submit();
   expect((await screen.findAllByText(/there is 1/)).length).toBe(3);
   submit();

@@ -43,6 +43,15 @@ async function tell(end: number, history = until(end)) {
   });
 }
 
+const show = () =>
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queryClient}>
+        <HistoryCharts subject={SUBJECT} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  );
+
 beforeEach(() => {
   vi.stubGlobal('fetch', () => new Promise(() => {}));
   vi.stubGlobal(
@@ -63,13 +72,7 @@ afterEach(() => {
 
 test('a chart speaks when one comes to it and when a key is pressed, and not when it is drawn anew', async () => {
   await tell(500);
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <HistoryCharts subject={SUBJECT} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  show();
   const chart = screen.getByRole('slider', { name: 'IOPS over time' });
   const spoken = () => ['text', 'now', 'max'].map((it) => chart.getAttribute(`aria-value${it}`));
   const rest = ['now', '300', '300'];
@@ -94,13 +97,7 @@ test('a chart speaks when one comes to it and when a key is pressed, and not whe
 
 test('the lines of a chart stand together, apart from its title, what can be chosen and the time', async () => {
   await tell(500);
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <HistoryCharts subject={SUBJECT} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  show();
   const legend = (title: string, lines: number) => {
     const chart = screen.getByRole('slider', { name: `${title} over time` });
     fireEvent.keyDown(chart, { key: 'End' });
@@ -116,13 +113,7 @@ test('the lines of a chart stand together, apart from its title, what can be cho
 
 test('what is told of the present is of the newest step while that is the present, and how long it is', async () => {
   await tell(500);
-  render(
-    <MantineProvider env="test">
-      <QueryClientProvider client={queryClient}>
-        <HistoryCharts subject={SUBJECT} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  show();
   const chart = screen.getByRole('slider', { name: 'IOPS over time' });
   const caption = () => chart.parentElement?.querySelector('figcaption')?.textContent;
   expect(caption()).toBe('IOPSreads 500writes 0others 0');
