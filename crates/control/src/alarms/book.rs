@@ -329,8 +329,7 @@ impl AlarmBook {
         let raised = then.raised.iter().enumerate();
         let other: Vec<(usize, Option<String>)> = raised
             .filter_map(|(place, entry)| {
-                let kind = AlarmKind::of(&entry.kind)?;
-                let well = self.well_of(kind, entry, rules, now, seen)?;
+                let well = self.well_of(entry, rules, now, seen)?;
                 let is_said = match &well {
                     Some(well) => entry.detail.ends_with(well.as_str()),
                     None => !entry.detail.contains(WELL),
@@ -361,15 +360,15 @@ impl AlarmBook {
         }
     }
 
-    /// What an alarm is to say of how well it is; nothing at all of one that has been well for too short.
+    /// What an alarm is to say of how well it is. One stays as it is that has been well for too short, or is of a kind that is not known.
     fn well_of(
         &self,
-        kind: AlarmKind,
         entry: &AlarmEntry,
         rules: &AlarmRulesRecord,
         now: Moment,
         seen: &Observations,
     ) -> Option<Option<String>> {
+        let kind = AlarmKind::of(&entry.kind)?;
         let key = (kind, entry.subject.clone());
         let is_seen = seen.seen.get(&key).is_some_and(|it| it.value.is_some());
         let (true, Some(AlarmState::Falling { better_ms, .. })) = (is_seen, self.states.get(&key))
