@@ -281,7 +281,7 @@ impl Crowd {
         let client = &self.client;
         medians
             .time("sessions", 1000, || async {
-                let list = client.sessions(1000).await.unwrap();
+                let list = client.sessions_within(1000).await.unwrap();
                 assert!(list.silent.is_empty(), "{:?}", list.silent);
                 list.sessions.len()
             })

@@ -251,6 +251,17 @@ fn a_volume_in_use_is_deleted_by_force_only() {
             let mut sessions = volumes.iter().map(|it| (&it["name"], &it["sessions"]));
             Ok(sessions.any(|(name, count)| name == "other" && count == 3))
         })?;
+        let logged_in = |more: &[&str]| -> Result<Vec<Value>> {
+            let list: Value = json(&api, &[&["initiator", "sessions"], more].concat())?;
+            let all = list["sessions"].as_array().context("there are sessions")?;
+            Ok(all.clone())
+        };
+        let all = logged_in(&[])?;
+        ensure!(all.len() == 3, "one on each path: {all:?}");
+        let who = all[0]["initiator"].as_str().context("it has a name")?;
+        let paths = logged_in(&[who])?;
+        let are_paths = paths.len() == 3 && paths.iter().all(|it| it["volume"] == "other");
+        ensure!(are_paths, "of one the same, by volumes: {paths:?}");
         let delete = |more: &[&str]| -> Vec<String> {
             let all = [&["--api", &api, "volume", "delete"], more].concat();
             all.into_iter().map(str::to_owned).collect()

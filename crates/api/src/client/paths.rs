@@ -6,11 +6,19 @@ use crate::documents::{
 };
 
 impl ApiClient {
-    /// The first sessions with all targets, so many at most, from 1 to 1000.
+    /// The sessions with all targets.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn sessions(&self, limit: u32) -> Result<TargetSessionList, ClientError> {
+    pub async fn sessions(&self) -> Result<TargetSessionList, ClientError> {
+        self.read("/sessions").await
+    }
+
+    /// The first of them, so many at most, from 1 to 1000.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn sessions_within(&self, limit: u32) -> Result<TargetSessionList, ClientError> {
         self.read(&format!("/sessions?limit={limit}")).await
     }
 

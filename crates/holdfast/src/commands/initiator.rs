@@ -9,7 +9,7 @@ use holdfast_control::IscsiNodeName;
 use holdfast_model::record::Secret;
 use serde::Serialize;
 
-use super::client;
+use super::{client, paths};
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, quoted, table};
@@ -21,6 +21,11 @@ const MUTUAL_NAME: &str = "holdfast";
 pub(crate) enum InitiatorCommand {
     /// List the initiators: what they prove who they are by, and the volumes that are for them
     List,
+    /// Show who has sessions with which targets at which nodes, on record or not; of one initiator its paths to volumes
+    Sessions {
+        /// Its iSCSI name [default: all that have sessions]
+        name: Option<IscsiNodeName>,
+    },
     /// Put an initiator on record, or what is on record of it anew
     ///
     /// With a secret its name alone is not believed where a volume is for it (CHAP). What changes is in effect at its next login.
@@ -69,6 +74,10 @@ pub(crate) async fn run(
         InitiatorCommand::List => {
             let list = client.initiators().await?;
             output.result(&list, || text(&list.initiators))?;
+        }
+        InitiatorCommand::Sessions { name: None } => paths::of_all(&client, output).await?,
+        InitiatorCommand::Sessions { name: Some(name) } => {
+            paths::of_initiator(&client, output, &name).await?;
         }
         InitiatorCommand::Add(add) => {
             let request = request(&add, output)?;
@@ -154,7 +163,7 @@ fn open_to_others(file: &Path) -> Option<String> {
 
 fn text(initiators: &[Initiator]) -> String {
     if initiators.is_empty() {
-        return "no initiator is on record; who has sessions: `holdfast volume sessions NAME`\n"
+        return "no initiator is on record; who has sessions: `holdfast initiator sessions`\n"
             .to_owned();
     }
     let rows: Vec<_> = initiators

@@ -1,38 +1,87 @@
-//! `holdfast volume sessions` and `holdfast volume reservations`.
+//! `holdfast volume sessions`, `holdfast initiator sessions` and `holdfast volume reservations`.
 
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{
-    PathSession, PathState, RegisteredKey, Reservations, SessionList, SessionParameters,
+    PathSession, PathState, RegisteredKey, Reservations, SessionParameters, TargetSession,
 };
-use holdfast_control::VolumeName;
+use holdfast_control::{IscsiNodeName, VolumeName};
 
 use super::stalls::utc;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-pub(super) async fn sessions(
+/// The sessions that are paths to a volume.
+pub(super) async fn of_volume(
     client: &ApiClient,
     output: &Output,
     name: &VolumeName,
 ) -> Result<(), Failure> {
     let list = client.volume_sessions(name.as_str()).await?;
-    output.result(&list, || sessions_text(&list))?;
-    for node in &list.silent {
+    output.result(&list, || match list.sessions.as_slice() {
+        [] => NONE.to_owned(),
+        sessions => paths(sessions, "INITIATOR", |it| &it.initiator),
+    })?;
+    warn_of(&list.silent, output);
+    Ok(())
+}
+
+/// The sessions of an initiator, as paths to volumes.
+pub(super) async fn of_initiator(
+    client: &ApiClient,
+    output: &Output,
+    name: &IscsiNodeName,
+) -> Result<(), Failure> {
+    let list = client.initiator_sessions(name.as_str()).await?;
+    output.result(&list, || match list.sessions.as_slice() {
+        [] => format!("{name} has no session\n"),
+        sessions => paths(sessions, "VOLUME", |it| &it.volume),
+    })?;
+    warn_of(&list.silent, output);
+    Ok(())
+}
+
+/// The sessions of all initiators, each once.
+pub(super) async fn of_all(client: &ApiClient, output: &Output) -> Result<(), Failure> {
+    let list = client.sessions().await?;
+    output.result(&list, || match list.sessions.as_slice() {
+        [] => NONE.to_owned(),
+        all => sessions(all),
+    })?;
+    warn_of(&list.silent, output);
+    Ok(())
+}
+
+fn warn_of(silent: &[String], output: &Output) {
+    for node in silent {
         output.talk(&format!(
             "warning: node {node} does not answer: its sessions are not shown"
         ));
     }
-    Ok(())
 }
 
-fn sessions_text(list: &SessionList) -> String {
-    if list.sessions.is_empty() {
-        return "no initiator has a session\n".to_owned();
-    }
-    let rows: Vec<_> = list.sessions.iter().map(row).collect();
+const NONE: &str = "no initiator has a session\n";
+
+fn paths(sessions: &[PathSession], first: &str, name: fn(&PathSession) -> &String) -> String {
+    let row = |it: &PathSession| {
+        let state = it.state.map_or("unknown", PathState::as_str);
+        [
+            name(it).clone(),
+            it.portal.clone(),
+            state.to_owned(),
+            format!("{} of {}", it.slices_local, it.slices),
+            it.commands.to_string(),
+            proven(it.chap).to_owned(),
+            digests(it.parameters).to_owned(),
+            it.address.clone(),
+            it.isid.clone(),
+            it.tsih.to_string(),
+            utc(it.since_ms),
+        ]
+    };
+    let rows: Vec<_> = sessions.iter().map(row).collect();
     table(
         [
-            "INITIATOR",
+            first,
             "PORTAL",
             "STATE",
             "LOCAL SLICES",
@@ -48,21 +97,41 @@ fn sessions_text(list: &SessionList) -> String {
     )
 }
 
-fn row(session: &PathSession) -> [String; 11] {
-    let state = session.state.map_or("unknown", PathState::as_str);
-    [
-        session.initiator.clone(),
-        session.portal.clone(),
-        state.to_owned(),
-        format!("{} of {}", session.slices_local, session.slices),
-        session.commands.to_string(),
-        if session.chap { "yes" } else { "no" }.to_owned(),
-        digests(session.parameters).to_owned(),
-        session.address.clone(),
-        session.isid.clone(),
-        session.tsih.to_string(),
-        utc(session.since_ms),
-    ]
+fn sessions(sessions: &[TargetSession]) -> String {
+    let row = |it: &TargetSession| {
+        [
+            it.initiator.clone(),
+            it.target.clone(),
+            it.portal.clone(),
+            it.commands.to_string(),
+            proven(it.chap).to_owned(),
+            digests(it.parameters).to_owned(),
+            it.address.clone(),
+            it.isid.clone(),
+            it.tsih.to_string(),
+            utc(it.since_ms),
+        ]
+    };
+    let rows: Vec<_> = sessions.iter().map(row).collect();
+    table(
+        [
+            "INITIATOR",
+            "TARGET",
+            "PORTAL",
+            "COMMANDS",
+            "CHAP",
+            "DIGESTS",
+            "FROM",
+            "ISID",
+            "TSIH",
+            "SINCE (UTC)",
+        ],
+        &rows,
+    )
+}
+
+const fn proven(chap: bool) -> &'static str {
+    if chap { "yes" } else { "no" }
 }
 
 const fn digests(parameters: SessionParameters) -> &'static str {
@@ -123,6 +192,52 @@ mod tests {
     use holdfast_api::documents::{HeldReservation, ReservationNexus, ReservationType};
 
     use super::*;
+
+    #[test]
+    fn sessions_are_told_by_who_has_them_or_with_what() {
+        let path = PathSession {
+            volume: "data".to_owned(),
+            initiator: "iqn.a".to_owned(),
+            isid: "00023d000001".to_owned(),
+            tsih: 3,
+            address: "192.0.2.7:40000".to_owned(),
+            portal: "n2".to_owned(),
+            since_ms: 1_000,
+            commands: 5,
+            chap: true,
+            parameters: SessionParameters::default(),
+            slices_local: 1,
+            slices: 2,
+            state: None,
+        };
+        let session = TargetSession {
+            target: "iqn.t".to_owned(),
+            initiator: path.initiator.clone(),
+            isid: path.isid.clone(),
+            tsih: path.tsih,
+            address: path.address.clone(),
+            portal: path.portal.clone(),
+            since_ms: path.since_ms,
+            commands: path.commands,
+            chap: path.chap,
+            parameters: path.parameters,
+        };
+        let first = |text: &str| {
+            let words = text.lines().map(|line| line.split_whitespace().next());
+            words
+                .map(|it| it.unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let of_volume = paths(std::slice::from_ref(&path), "INITIATOR", |it| &it.initiator);
+        assert_eq!(first(&of_volume), ["INITIATOR", "iqn.a"]);
+        let of_initiator = paths(&[path], "VOLUME", |it| &it.volume);
+        assert_eq!(first(&of_initiator), ["VOLUME", "data"]);
+        let of_all = sessions(&[session]);
+        assert_eq!(first(&of_all), ["INITIATOR", "iqn.a"]);
+        for part in ["iqn.t", "n2", "192.0.2.7:40000", "1970-01-01"] {
+            assert!(of_all.contains(part), "{part} in {of_all}");
+        }
+    }
 
     #[test]
     fn reservations_are_told_by_name_and_code_with_every_key() {

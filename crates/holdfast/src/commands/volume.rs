@@ -68,7 +68,7 @@ pub(crate) async fn run(
             let volume = client.volume(name.as_str()).await?;
             show(&client, output, &volume).await?;
         }
-        VolumeCommand::Sessions { name } => paths::sessions(&client, output, &name).await?,
+        VolumeCommand::Sessions { name } => paths::of_volume(&client, output, &name).await?,
         VolumeCommand::Reservations { name } => paths::reservations(&client, output, &name).await?,
         VolumeCommand::Grow { name, size } => grow(&client, output, &name, size).await?,
         VolumeCommand::Allow { volume, initiator } => {
