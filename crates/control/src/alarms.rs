@@ -207,6 +207,14 @@ impl AlarmState {
             (false, false) | (true, true) => None,
         }
     }
+
+    /// Takes in that nobody knows the value: for how long it has been better counts anew when it is known again. For how long it has
+    /// been bad goes on to count, so that what keeps coming and going is raised.
+    pub const fn lose_sight(&mut self) {
+        if let Self::Falling { since_ms, .. } = *self {
+            *self = Self::Raised { since_ms };
+        }
+    }
 }
 
 const fn rising(since_ms: u64, now_ms: u64, threshold: Threshold) -> AlarmState {

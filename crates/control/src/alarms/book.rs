@@ -190,6 +190,7 @@ impl AlarmBook {
         self.end_what_is_gone(&mut then, rules, now, seen);
         self.states
             .retain(|(kind, subject), _| !seen.is_gone(*kind, subject));
+        self.lose_sight(seen);
         for ((kind, subject), observation) in &seen.seen {
             let (Some(threshold), Some(value)) = (rule_of(rules, *kind), observation.value) else {
                 continue;
@@ -237,7 +238,7 @@ impl AlarmBook {
             };
         }
         self.follow(&mut then, now, seen);
-        self.say_what_is_well(&mut then, rules, now, seen);
+        self.say_what_is_well(&mut then, rules, now);
         if then == *record {
             return None;
         }
@@ -295,6 +296,15 @@ impl AlarmBook {
         }
     }
 
+    /// What is not seen is not known to be well all the while.
+    fn lose_sight(&mut self, seen: &Observations) {
+        for (key, state) in &mut self.states {
+            if seen.seen.get(key).is_none_or(|it| it.value.is_none()) {
+                state.lose_sight();
+            }
+        }
+    }
+
     /// Has what is said of raised alarms be what is seen now, where that is still bad.
     fn follow(&mut self, then: &mut AlarmsRecord, now: Moment, seen: &Observations) {
         let is_due = |at: u64| now.steady_ms.saturating_sub(at) >= FOLLOW_PAUSE_MS;
@@ -317,19 +327,13 @@ impl AlarmBook {
     }
 
     /// Has raised alarms say whether what they are about is seen to be well by now: of what is not seen nobody knows.
-    fn say_what_is_well(
-        &mut self,
-        then: &mut AlarmsRecord,
-        rules: &AlarmRulesRecord,
-        now: Moment,
-        seen: &Observations,
-    ) {
+    fn say_what_is_well(&mut self, then: &mut AlarmsRecord, rules: &AlarmRulesRecord, now: Moment) {
         let is_due = |at: u64| now.steady_ms.saturating_sub(at) >= WELL_SAID_PAUSE_MS;
         let is_due = self.said_ms.is_none_or(is_due);
         let raised = then.raised.iter().enumerate();
         let other: Vec<(usize, Option<String>)> = raised
             .filter_map(|(place, entry)| {
-                let well = self.well_of(entry, rules, now, seen)?;
+                let well = self.well_of(entry, rules, now)?;
                 let is_said = match &well {
                     Some(well) => entry.detail.ends_with(well.as_str()),
                     None => !entry.detail.contains(WELL),
@@ -366,13 +370,11 @@ impl AlarmBook {
         entry: &AlarmEntry,
         rules: &AlarmRulesRecord,
         now: Moment,
-        seen: &Observations,
     ) -> Option<Option<String>> {
         let kind = AlarmKind::of(&entry.kind)?;
         let key = (kind, entry.subject.clone());
-        let is_seen = seen.seen.get(&key).is_some_and(|it| it.value.is_some());
-        let (true, Some(AlarmState::Falling { better_ms, .. })) = (is_seen, self.states.get(&key))
-        else {
+        // What is not seen does not fall.
+        let Some(AlarmState::Falling { better_ms, .. }) = self.states.get(&key) else {
             return Some(None);
         };
         let seconds = rule_of(rules, kind)?.hold_ms() / 1000;
@@ -844,6 +846,24 @@ mod tests {
             let detail = &bench.record.raised[0].detail;
             assert_eq!(detail, "node n1 is at Some(1)");
             assert!(!bench.observe(&seen));
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_meanwhile_was_not_well_all_the_while() {
+        let nobody_knows = seen(&[(LOST, "node n1", None)]);
+        let nobody_asks = Observations {
+            silent: BTreeSet::from(["node n1".to_owned()]),
+            ..seen(&[])
+        };
+        for unseen in [nobody_knows, nobody_asks] {
+            let mut bench = well();
+            bench.looks(10, &unseen);
+            let up = seen(&[(LOST, "node n1", Some(0))]);
+            bench.looks(10, &up);
+            assert_eq!(bench.raised(), 1, "it has been well for 9 s");
+            bench.observe(&up);
+            assert_eq!(bench.raised(), 0);
         }
     }
 
