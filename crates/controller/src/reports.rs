@@ -176,6 +176,11 @@ impl Report {
         }
     }
 
+    /// Whether the node has just started: what is not so yet may be on its way.
+    fn has_just_started(&self) -> bool {
+        (1..=OPENING_REPORTS).contains(&self.number.1)
+    }
+
     /// Whether the node says that it does not believe the metadata.
     fn disbelieves(&self) -> bool {
         self.summary.metadata == LocalMetadata::Behind
@@ -433,9 +438,14 @@ impl Reports {
             // It opens nothing, and does not register, before it does.
             _ if report.disbelieves() => Some(Absence::Disbelieves(report.astray.clone())),
             _ if report.summary.open => Some(Absence::Unregistered),
-            _ if (1..=OPENING_REPORTS).contains(&report.number.1) => Some(Absence::Opening),
+            _ if report.has_just_started() => Some(Absence::Opening),
             _ => Some(Absence::Shut),
         }
+    }
+
+    /// Whether a node that answers has just started.
+    pub(crate) fn has_just_started(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(Report::has_just_started)
     }
 
     /// Why nothing can be brought to a node; nothing if that can. Who does not believe the metadata may hold what it led, and

@@ -106,12 +106,15 @@ pub(super) fn of(inventory: &Inventory, explanation: &Explanation, reports: &Rep
                 (FindingKind::NotRegistered, Some(own)) => format!("this node, {own}"),
                 _ => format!("node {}", node.node),
             };
-            let alert = alert(subject, finding);
+            let is_away = matches!(
+                finding.kind,
+                FindingKind::NodeDown | FindingKind::NotRegisteredYet
+            );
+            let mut alert = alert(subject, finding);
+            if let Some(alert) = alert.as_mut().filter(|_| is_away && is_lost()) {
+                alert.severity = Severity::Error;
+            }
             match finding.kind {
-                FindingKind::NodeDown if is_lost() => {
-                    let severity = Severity::Error;
-                    alerts.add_of_state(alert.map(|alert| Alert { severity, ..alert }));
-                }
                 FindingKind::NodeDown => alerts.add_of_state(alert),
                 _ => alerts.add(alert),
             }
@@ -149,7 +152,9 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
             let detail = format!("not registered: {what}: {}", remedies());
             (severity, detail)
         }
-        FindingKind::MetadataMember => (Severity::Warning, what.to_owned()),
+        FindingKind::MetadataMember | FindingKind::NotRegisteredYet => {
+            (Severity::Warning, what.to_owned())
+        }
         // Of a node: with a volume, it is told how that is.
         FindingKind::BadBlocks => (Severity::Warning, what.to_owned()),
         FindingKind::NoRoom if finding.health == Health::Healthy => {
@@ -159,7 +164,6 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         | FindingKind::DevicesFailed
         | FindingKind::DeviceAbsent
         | FindingKind::DeviceDetached
-        | FindingKind::NotRegisteredYet
         | FindingKind::MetadataLost => (Severity::Error, what.to_owned()),
         // Told once for all nodes, with its volume, or ordered by an operator.
         FindingKind::MetadataFull

@@ -82,9 +82,9 @@ struct NodeStateOf {
 }
 
 impl NodeStateOf {
-    /// Whether it has gone down for good where it answered, and was not to be relied on.
+    /// Whether it has gone down for good where it answered, and was not to be relied on, or matters more than it did.
     const fn is_down_since(&self, was: &Self) -> bool {
-        self.words.is_some() && was.words.is_none()
+        self.words.is_some() && was.words.is_none() || self.is_lost && !was.is_lost
     }
 
     /// Whether it was started anew since.
@@ -238,8 +238,12 @@ impl Snapshot {
             }
         }
         for (id, node) in &mut self.nodes {
-            let known = before.nodes.get(id).and_then(|was| was.incarnation);
-            node.incarnation = node.incarnation.or(known);
+            let Some(was) = before.nodes.get(id) else {
+                continue;
+            };
+            node.incarnation = node.incarnation.or(was.incarnation);
+            // Whoever has just begun to look does not know for how long it has been away, and it is told once.
+            node.is_lost |= !node.is_up && was.is_lost;
         }
         self.primaries.follow(&before.primaries);
         let nodes = &self.nodes;
@@ -332,9 +336,9 @@ impl Snapshot {
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
-                let (kind, severity) = match (node.is_stopped, node.is_lost) {
-                    (true, _) => (EventKind::NodeStopped, EventSeverity::Info),
-                    (false, true) => (EventKind::NodeLost, EventSeverity::Error),
+                let (kind, severity) = match (node.is_lost, node.is_stopped) {
+                    (true, _) => (EventKind::NodeLost, EventSeverity::Error),
+                    (false, true) => (EventKind::NodeStopped, EventSeverity::Info),
                     (false, false) => (EventKind::NodeLost, EventSeverity::Warning),
                 };
                 changes.push(change(kind, severity, subject, words));
@@ -691,6 +695,7 @@ mod tests {
         let mut stopped = start(None);
         for node in stopped.nodes.values_mut() {
             (node.is_stopped, node.words) = (true, Some(format!("down: {STOPPED}")));
+            node.is_lost = false;
         }
         let words = "down: it was stopped".to_owned();
         assert_eq!(told(&first, &stopped), [(EventKind::NodeStopped, words)]);
@@ -701,6 +706,50 @@ mod tests {
         let nodes = before.nodes.values_mut();
         nodes.for_each(|node| node.incarnation = None);
         assert_eq!(told(&before, &second), []);
+    }
+
+    #[test]
+    fn a_node_that_is_lost_in_the_end_is_told_as_that_once() {
+        let state = |is_stopped, is_lost, words: &str| Snapshot {
+            nodes: BTreeMap::from([(
+                NodeId(1),
+                NodeStateOf {
+                    is_stopped,
+                    is_lost,
+                    words: Some(format!("down: {words}")),
+                    ..node("n1", false)
+                },
+            )]),
+            ..with("", Health::Healthy)
+        };
+        let told = |then: &mut Snapshot, before: &Snapshot| {
+            let changes = then.follow(before).into_iter();
+            changes.map(|it| (it.kind, it.severity)).collect::<Vec<_>>()
+        };
+        let up = Snapshot {
+            nodes: BTreeMap::from([(NodeId(1), node("n1", true))]),
+            ..with("", Health::Healthy)
+        };
+        let critical = [(EventKind::NodeLost, EventSeverity::Error)];
+        for (is_stopped, words, kind, severity) in [
+            (true, STOPPED, EventKind::NodeStopped, EventSeverity::Info),
+            (
+                false,
+                "it opens its devices",
+                EventKind::NodeLost,
+                EventSeverity::Warning,
+            ),
+        ] {
+            let mut away = state(is_stopped, false, words);
+            assert_eq!(told(&mut away, &up), [(kind, severity)]);
+            assert_eq!(told(&mut away.clone(), &away), []);
+            let mut lost = state(is_stopped, true, words);
+            assert_eq!(told(&mut lost, &away), critical);
+            // Another one steers, and does not know for how long it has been away.
+            let mut unknown = state(is_stopped, false, words);
+            assert_eq!(told(&mut unknown, &lost), []);
+            assert_eq!(told(&mut lost, &unknown), [], "it was told");
+        }
     }
 
     #[test]

@@ -33,13 +33,13 @@ pub(crate) fn is_lost(inventory: &Inventory, reports: &Reports, node: NodeId) ->
         return false;
     };
     match (standing(inventory, node), absence) {
-        (NodeStanding::Removed | NodeStanding::Waiting, _)
-        | (_, Absence::Opening | Absence::Unregistered) => false,
+        (NodeStanding::Removed | NodeStanding::Waiting, _) | (_, Absence::Opening) => false,
         (NodeStanding::Maintenance, Absence::Down | Absence::Stopped) => false,
         (_, Absence::Stopped) => {
             let silence = reports.silence(node).map_or(0, |it| it.0);
             silence >= STOPPED_SECONDS
         }
+        (_, Absence::Unregistered) => !reports.has_just_started(node),
         _ => true,
     }
 }

@@ -197,11 +197,52 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
     assert_eq!(told(&inventory, &opens), warning);
     let observed = value(&looked(&inventory, &opens), AlarmKind::NodeLost, "node n2");
     assert_eq!(observed, Some(None), "neither lost nor over");
+    // It cannot register, because it does not reach the metadata for example.
+    let unregistered = |number| {
+        let starts = LocalReport {
+            number,
+            ..local(2, Vec::new())
+        };
+        let reports = Reports::of([local(1, Vec::new()), starts, local(3, Vec::new())]);
+        reports.but_unregistered(NodeId(2))
+    };
+    assert_eq!(told(&inventory, &unregistered(1)), warning);
+    assert_eq!(told(&inventory, &unregistered(100)), critical);
     let kept = with(inventory, &[(2, Wanted::Maintenance)]);
     for reports in [away, stopped(STOPPED_SECONDS)] {
         assert_eq!(told(&kept, &reports), warning);
     }
     assert_eq!(AlarmKind::NodeLost.text().severity, AlarmSeverity::Critical);
+}
+
+#[test]
+fn a_node_that_ends_each_time_while_it_opens_its_devices_is_lost() {
+    let inventory = with(without_n2().0, &[]);
+    let lost = |seconds, process_before| {
+        let silence = LocalSilence {
+            node: 2,
+            seconds,
+            at_least: false,
+        };
+        let steers = LocalReport {
+            silent: vec![silence],
+            ..local(1, Vec::new())
+        };
+        let opens = LocalReport {
+            number: 1,
+            open: false,
+            process_before,
+            ..local(2, Vec::new())
+        };
+        let seen = looked(&inventory, &Reports::of([steers, opens]));
+        let observed = &seen.all.seen[&(AlarmKind::NodeLost, "node n2".to_owned())];
+        assert_eq!(observed.detail, OPENS);
+        observed.value
+    };
+    let (cut, stopped) = (Some(ProcessEnd::Cut), Some(ProcessEnd::Stopped));
+    assert_eq!(lost(STARTING_SECONDS - 1, cut), None, "it was killed");
+    assert_eq!(lost(3600, stopped), None, "its machine was off for an hour");
+    assert_eq!(lost(STARTING_SECONDS, cut), Some(1));
 }
 
 #[test]
