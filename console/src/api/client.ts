@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch';
+import { note } from './clock';
 import type { paths } from './schema';
 import type { ProblemDocument } from './types';
 
@@ -38,7 +39,11 @@ export class Unreached extends Error {}
 async function carry(request: Request): Promise<Response> {
   const patience = AbortSignal.timeout(PATIENCE_MS);
   try {
-    return await fetch(request, { signal: AbortSignal.any([request.signal, patience]) });
+    const response = await fetch(request, {
+      signal: AbortSignal.any([request.signal, patience]),
+    });
+    note(response.headers.get('date'));
+    return response;
   } catch (error) {
     if (request.signal.aborted) throw error;
     throw new Unreached('the node does not answer', { cause: error });

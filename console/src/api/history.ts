@@ -1,4 +1,5 @@
 import { ask, client, Problem } from './client';
+import { now } from './clock';
 import type { DeviceTier, History } from './types';
 
 /** Whose history. */
@@ -53,7 +54,7 @@ export async function readHistory(
   signal: AbortSignal,
   step?: number,
 ): Promise<History | null> {
-  const until = Date.now();
+  const until = now();
   const query = { from_ms: until - seconds * 1000, until_ms: until };
   try {
     return await read(subject, step ? { ...query, step_seconds: step } : query, signal);

@@ -10,6 +10,7 @@ import {
 } from '@tanstack/react-query';
 import { PIECE_MAX } from '../text/events';
 import { ask, client, unknown } from './client';
+import { now } from './clock';
 import { readHistory, type Subject } from './history';
 import type { Event, TargetSession } from './types';
 
@@ -270,7 +271,7 @@ export const stallsQuery = (volume: string | null, since: number | null) =>
       const query = {
         limit: STALLS_LIMIT,
         initiators: true,
-        ...(since === null ? {} : { since_ms: Date.now() - since }),
+        ...(since === null ? {} : { since_ms: now() - since }),
       };
       if (volume === null) return ask(client.GET('/api/v1/stalls', { params: { query }, signal }));
       const path = { name: volume };
