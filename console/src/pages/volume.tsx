@@ -193,8 +193,8 @@ function Copied({ bytes_moved }: { bytes_moved: number }) {
   if (bytes_moved === 0) return null;
   return (
     <p className="note note-below">
-      <Explained tip="Data that was sent to bring copies of it up to date, by all syncs and moves since it was made. Blocks of zeros cost nothing.">
-        {bytes(bytes_moved)} copied since it was made
+      <Explained tip="Data that was sent to bring copies of it up to date, by all syncs and moves since it was made, as far as that is on record: a node that is lost may have sent more. Blocks of zeros cost nothing.">
+        at least {bytes(bytes_moved)} copied since it was made
       </Explained>
     </p>
   );

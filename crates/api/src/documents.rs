@@ -485,8 +485,8 @@ pub struct Joining {
 /// What bringing replicas up to date has cost, and what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resync {
-    /// Bytes of data that were sent to replicas to bring them up to date, since the volume was made.
-    /// Blocks that hold zeros cost nothing.
+    /// Bytes of data that were sent to replicas to bring them up to date, since the volume was made, as far as that is on
+    /// record: a node that is lost may have sent more. Blocks that hold zeros cost nothing.
     pub bytes_moved: u64,
     /// What is left.
     #[serde(default)]
