@@ -140,16 +140,16 @@ test('that volume is attached, and its IOPS move on its page', async () => {
     return seen.size > 2;
   });
   console.log('IOPS on the page of the volume:', [...seen].join(', '));
-  const wrapped = await page
-    .locator('.chart-legend')
-    .evaluateAll((all) =>
-      all
-        .filter(
-          ({ children }) =>
-            new Set([...children].map((one) => one.getBoundingClientRect().top)).size > 1,
-        )
-        .map((one) => one.textContent),
-    );
+  const legends = page.locator('.chart-legend');
+  expect(await legends.count()).toBeGreaterThan(2);
+  const wrapped = await legends.evaluateAll((all) =>
+    all
+      .filter(
+        ({ children }) =>
+          new Set([...children].map((one) => one.getBoundingClientRect().top)).size > 1,
+      )
+      .map((one) => one.textContent),
+  );
   expect(wrapped, 'legends that take two lines').toEqual([]);
   await page.getByText('1 session').waitFor();
   await shoot(page, 'volume-load-busy-light');
