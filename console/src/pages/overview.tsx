@@ -262,7 +262,7 @@ function Tiers({ tiers }: { tiers: TierRoom[] }) {
           <li key={tier}>
             <span>
               <Explained
-                tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data. What is set aside for writes under way is on no device yet: it counts above, and not here.`}
+                tip={`${TIER_TIPS[tier]} ${plural(devices, 'device')} of it ${devices === 1 ? 'takes' : 'take'} data. While hosts write, it may differ from what stands above: what is set aside for writes is on no device yet, and a page that is written anew takes two places for a moment.`}
                 className="strip-name"
               >
                 {TIERS[tier]} <span className="dim">of {bytes(room.bytes)}</span>

@@ -8,7 +8,7 @@ export function StallsPage() {
     <>
       <PageHead title="Stalls" />
       <p className="page-lead">
-        When hosts waited and nothing was done for more than 100 ms, and why. Each node keeps its
+        When hosts waited and nothing was done for 100 ms or longer, and why. Each node keeps its
         own; they are read together here.
       </p>
       <div className="panel">

@@ -87,7 +87,7 @@ function isNothing(findings: Findings): boolean {
 /** A volume is scrubbed as soon as it is there, as a rule: nothing has been written to it by then. */
 function Unread({ last }: { last: Result }) {
   return (
-    <Empty title={last.round === 1 ? 'Not scrubbed yet' : 'There was nothing to read'}>
+    <Empty title="There was nothing to read">
       <Explained tip={ROUND_TIP}>
         Round {last.round} ended at {moment(last.ended_seconds * 1000)}
       </Explained>

@@ -64,7 +64,7 @@ test('a volume of which nothing was read is not said to be sound', () => {
   cleanup();
   // A new volume is scrubbed as soon as it is there.
   shown(<ScrubPanel volume={scrubbed(1)} />);
-  screen.getByText('Not scrubbed yet');
+  screen.getByText('There was nothing to read');
   expect(screen.queryByText(/every block is sound/)).toBeNull();
   cleanup();
   shown(<ScrubPanel volume={scrubbed(2)} />);

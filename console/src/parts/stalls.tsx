@@ -122,7 +122,7 @@ export function StallTable({ volume = null }: { volume?: string | null }) {
             }
             empty={
               <Empty title="No stalls">
-                A stall is a time of more than 100 ms in which commands waited at a portal and none
+                A stall is a time of 100 ms or more in which commands waited at a portal and none
                 was done.
               </Empty>
             }

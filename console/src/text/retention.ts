@@ -1,3 +1,4 @@
+import { now as clock } from '../api/clock';
 import type {
   KeptHistory,
   KeptLog,
@@ -110,7 +111,7 @@ function historyRows(node: string, history: KeptHistory | null | undefined): Kep
 }
 
 /** How far back something reaches. */
-export function reach(row: KeptRow, now = Date.now()): { text: string; tip: string } {
+export function reach(row: KeptRow, now = clock()): { text: string; tip: string } {
   if (!row.isTold) {
     return {
       text: 'none, or not told',

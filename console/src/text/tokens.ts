@@ -1,3 +1,4 @@
+import { now as clock } from '../api/clock';
 import type { Token } from '../api/types';
 import { moment, span } from './units';
 import type { Tone } from './words';
@@ -8,7 +9,7 @@ export const SOON_MS = 14 * 86_400_000;
 /** Until when a token holds, and whether somebody has to do something about it. */
 export function expiry(
   { expires_ms }: Pick<Token, 'expires_ms'>,
-  now = Date.now(),
+  now = clock(),
 ): { word: string; tone: Tone; tip: string } {
   const left = expires_ms - now;
   const until = moment(expires_ms, now);

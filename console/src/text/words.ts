@@ -120,9 +120,9 @@ export const TIER_TIPS: Record<DeviceTier, string> = {
 export const WORK_TIP =
   'What hosts have its replicas do in a second, as a mean over some minutes: each read and write, and each 64 KiB of them as one more.';
 
-/** What the number of a node's fill counts: more than those of its devices together, while hosts write. */
+/** What the number of a node's fill counts: another one than those of its devices together, while hosts write. */
 export const NODE_USED_TIP =
-  'Pages that are taken on its devices, or set aside for writes under way. Those are on no device yet, and in no number of one.';
+  'Pages that hold something, or are set aside for writes under way. While hosts write, its devices together may have less, as what is set aside is on none yet, or more, as a page that is written anew takes two places for a moment.';
 
 /** What the number of a device's fill counts: of one that goes, or that is not there, it is what is to be brought. */
 export function fillTip(device: Device): string {
