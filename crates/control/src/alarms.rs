@@ -19,7 +19,7 @@ mod tests;
 pub use book::{
     AlarmBook, CLEARED_MAX, CRITICAL_PLACES, Moment, Observation, Observations, RAISED_MAX,
     RECORD_BYTES_MAX, bound_alarms, default_rule, end_alone, forgotten_changes, raise_alone,
-    rule_of,
+    rule_of, says_well,
 };
 pub use kind::{AlarmKind, AlarmSeverity, AlarmText, AlarmUnit};
 pub use reference::alarm_reference;

@@ -44,7 +44,7 @@ pub use alarms::{
     AlarmBook, AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmText, AlarmUnit,
     CLEARED_MAX, CRITICAL_PLACES, Direction, HOLD_MAX_MS, Moment, Observation, Observations,
     RAISED_MAX, RECORD_BYTES_MAX, Threshold, ThresholdError, alarm_reference, bound_alarms,
-    default_rule, end_alone, forgotten_changes, raise_alone, rule_of,
+    default_rule, end_alone, forgotten_changes, raise_alone, rule_of, says_well,
 };
 pub use creation::{CREATION_KEPT_SECONDS, CREATIONS_MAX, KeyReused, Wish};
 pub use inventory::{Inventory, InventoryError, Versioned};

@@ -19,7 +19,7 @@ use holdfast_model::record::{
     AlarmEntry, AlarmRule, AlarmRulesRecord, AlarmsRecord, Clearing, Record,
 };
 
-use super::{AlarmChange, AlarmKind, AlarmSeverity, AlarmState, Threshold};
+use super::{AlarmChange, AlarmKind, AlarmSeverity, AlarmState, AlarmUnit, Threshold};
 
 /// Alarms that are raised at a time, at most: more say nothing that these do not.
 pub const RAISED_MAX: usize = 512;
@@ -296,10 +296,13 @@ impl AlarmBook {
         }
     }
 
-    /// What is not seen is not known to be well all the while.
+    /// What is not seen is not known to be well all the while. What is measured may give no figure where there is little to measure:
+    /// that is no worse than it was.
     fn lose_sight(&mut self, seen: &Observations) {
         for (key, state) in &mut self.states {
-            if seen.seen.get(key).is_none_or(|it| it.value.is_none()) {
+            let is_measured = key.0.text().unit != AlarmUnit::State;
+            let observation = seen.seen.get(key);
+            if observation.is_none_or(|it| it.value.is_none() && !is_measured) {
                 state.lose_sight();
             }
         }
@@ -439,6 +442,12 @@ fn end_with(entry: &mut AlarmEntry, what: &str) {
         entry.detail.push_str(THEN);
     }
     entry.detail.push_str(what);
+}
+
+/// Whether an alarm that says this is about something that is seen to be well again, and is over when that has lasted.
+#[must_use]
+pub fn says_well(detail: &str) -> bool {
+    detail.contains(WELL)
 }
 
 fn unsay_well(entry: &mut AlarmEntry) {
@@ -865,6 +874,20 @@ mod tests {
             bench.observe(&up);
             assert_eq!(bench.raised(), 0);
         }
+    }
+
+    #[test]
+    fn what_is_measured_seldom_is_over_all_the_same() {
+        let mut bench = Bench::default();
+        let slow = |value| seen(&[(AlarmKind::DeviceSlow, "device 0", value)]);
+        bench.looks(121, &slow(Some(900)));
+        assert_eq!(bench.raised(), 1);
+        // It has done too little in the meantime to tell.
+        bench.observe(&slow(Some(1)));
+        bench.looks(119, &slow(None));
+        assert_eq!(bench.raised(), 1);
+        bench.observe(&slow(Some(1)));
+        assert_eq!(bench.raised(), 0);
     }
 
     #[test]

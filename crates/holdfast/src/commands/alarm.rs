@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use holdfast_api::documents::{
     Alarm, AlarmAcknowledge, AlarmChoice, AlarmKind, AlarmKindChange, AlarmUnit,
 };
+use holdfast_control::says_well;
 
 use super::client;
 use super::stalls::utc;
@@ -143,6 +144,7 @@ fn listed(alarms: &[Alarm]) -> String {
             let state = match (alarm.cleared_ms, &alarm.acknowledged) {
                 (Some(at), _) => format!("over {}", utc(at)),
                 (None, Some(it)) => format!("known to {}", it.by),
+                (None, None) if says_well(&alarm.detail) => "raised, well again".to_owned(),
                 (None, None) => "raised".to_owned(),
             };
             [
