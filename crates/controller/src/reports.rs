@@ -35,8 +35,9 @@ use crate::asking::client_of;
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// As long as a start has made no more reports, one a second or so, it is taken for one that is on its way.
-const OPENING_REPORTS: u64 = 15;
+/// As long as a start has made no more reports, four a second, it is taken for one that is on its way. A device that is full takes
+/// up to seven seconds to open for each TiB (docs/performance.md).
+const OPENING_REPORTS: u64 = 60;
 
 /// The reports of the nodes that are up, their slices in order.
 #[derive(Clone, Debug, Default)]

@@ -346,7 +346,7 @@ fn node_document(
         is_drained,
         site: inventory.site_of(node).map(str::to_owned),
         failure_domain: inventory.domain_of(node).map(str::to_owned),
-        to_move: to_move(reports, &held.leaving, missing),
+        to_move: to_move((inventory, reports), node, &held.leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),
         etag: Tagged::Node(node).tag(inventory),
@@ -355,7 +355,12 @@ fn node_document(
 }
 
 /// What has to go from a node, as fast as copies of it are made elsewhere.
-fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> ToMove {
+fn to_move(
+    (inventory, reports): (&Inventory, &Reports),
+    node: NodeId,
+    leaving: &[&SliceRecord],
+    missing: &[Missing],
+) -> ToMove {
     let ids: BTreeSet<SliceId> = leaving.iter().map(|slice| slice.slice).collect();
     let copies = missing
         .iter()
@@ -373,8 +378,17 @@ fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> 
         let used = slice_used_bytes(reports, slice).unwrap_or(0);
         to_move.slices = to_move.slices.saturating_add(1);
         to_move.bytes = to_move.bytes.saturating_add(used);
-        // What has no place yet is copied as a whole.
-        let left = left.get(&slice.slice).copied().unwrap_or(used);
+        // What has no place yet is copied as a whole, and what others have only is to be let go.
+        let is_copied = inventory.wishes.get(&slice.slice).is_some_and(|wish| {
+            let nodes = &wish.record.nodes;
+            let has_it = |other: &NodeId| slice.in_sync().any(|it| it == *other);
+            !nodes.contains(&node) && nodes.iter().all(has_it)
+        });
+        let left = match left.get(&slice.slice) {
+            Some(left) => *left,
+            None if is_copied => 0,
+            None => used,
+        };
         to_move.bytes_left = to_move.bytes_left.saturating_add(left);
     }
     // What nobody serves there is nothing to copy from, however little it is known to hold.
@@ -579,4 +593,4 @@ pub(crate) fn slice_used_bytes(reports: &Reports, slice: &SliceRecord) -> Option
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -58,6 +58,19 @@ impl Found {
         changes.collect()
     }
 
+    /// How everything is is known since then, if nobody has told of it before.
+    fn begin_with(&mut self, first: Snapshot) {
+        if self.told.is_none() {
+            self.looked_ms = first.at_ms();
+            self.told = Some(Told {
+                snapshot: first,
+                alarms: None,
+                is_without_states: true,
+                at: None,
+            });
+        }
+    }
+
     /// Since when what is seen at a time may have been so, where that is longer ago than a look takes.
     fn not_before_ms(&self, at_ms: u64) -> Option<u64> {
         let is_soon = at_ms.saturating_sub(self.looked_ms) <= SOON.as_millis() as u64;
@@ -78,8 +91,8 @@ impl Told {
 enum Before {
     /// Nobody was asked yet.
     Unknown,
-    /// They are asked since a time, in milliseconds since 1970 (UTC).
-    Asked(u64, JoinHandle<Found>),
+    /// They are asked since everything was so, which is compared with if nobody has told anything.
+    Asked(Box<Snapshot>, JoinHandle<Found>),
     /// This was told in the pass before.
     Told(Box<Told>),
 }
@@ -153,7 +166,7 @@ impl Chronicle {
         }
         let mut now = Snapshot::of(inventory, reports);
         let at_ms = now.at_ms();
-        let before = self.told_before(controller, log, inventory, at_ms);
+        let before = self.told_before(controller, log, inventory, &now);
         let Some((mut found, begun)) = before.await else {
             return;
         };
@@ -257,23 +270,25 @@ impl Chronicle {
         controller: &Controller,
         log: &EventLog,
         inventory: &Inventory,
-        at_ms: u64,
+        now: &Snapshot,
     ) -> Option<(Found, Vec<Event>)> {
         match std::mem::replace(&mut self.before, Before::Unknown) {
             Before::Unknown => {
-                self.term = format!("{at_ms:x}-{:x}", controller.number());
+                self.term = format!("{:x}-{:x}", now.at_ms(), controller.number());
                 let asked = controller.told_last(log.clone(), inventory);
-                self.before = Before::Asked(at_ms, tokio::spawn(asked));
+                self.before = Before::Asked(Box::new(now.clone()), tokio::spawn(asked));
                 None
             }
-            Before::Asked(since_ms, asked) if !asked.is_finished() => {
-                self.before = Before::Asked(since_ms, asked);
+            Before::Asked(first, asked) if !asked.is_finished() => {
+                self.before = Before::Asked(first, asked);
                 None
             }
-            Before::Asked(since_ms, asked) => match asked.await {
-                Ok(found) => {
+            Before::Asked(first, asked) => match asked.await {
+                Ok(mut found) => {
                     self.held = (found.held(), found.looked_ms);
-                    Some((found, vec![self.event(since_ms, None, begun(controller))]))
+                    let begun = self.event(first.at_ms(), None, begun(controller));
+                    found.begin_with(*first);
+                    Some((found, vec![begun]))
                 }
                 Err(error) => {
                     tracing::error!(%error, "look for what was told last: it is asked again");
@@ -380,5 +395,36 @@ impl Controller {
     pub(crate) fn number(&self) -> u16 {
         let local = self.local.as_ref();
         local.map_or(0, |local| local.borrow().node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::inventory;
+
+    #[test]
+    fn what_changes_while_is_asked_what_was_told_last_is_told_where_nothing_was() {
+        let with = inventory(Vec::new());
+        let mut without = with.clone();
+        without.volumes.clear();
+        without.names.clear();
+        let reports = Reports::default();
+        let first = Snapshot::of(&without, &reports);
+        let kinds = |found: &Found, now: &Inventory| {
+            let changes = found.changes(&mut Snapshot::of(now, &reports)).into_iter();
+            changes.map(|it| it.kind).collect::<Vec<_>>()
+        };
+        let mut found = Found::default();
+        assert_eq!(kinds(&found, &with), [], "it may have been there for long");
+        found.begin_with(first.clone());
+        assert!(kinds(&found, &with).contains(&EventKind::VolumeCreated));
+        assert_eq!(found.not_before_ms(first.at_ms() + 1000), None);
+        // What somebody has told before is more than that.
+        let told = Snapshot::of(&with, &reports);
+        let mut found = Found::default();
+        found.begin_with(told);
+        found.begin_with(first);
+        assert!(!kinds(&found, &with).contains(&EventKind::VolumeCreated));
     }
 }

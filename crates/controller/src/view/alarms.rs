@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use holdfast_api::documents::{
-    CertificateOf, Finding, FindingKind, ForeignCertificate, Health, NodeStanding, ProcessEnd,
+    CertificateOf, Finding, FindingKind, ForeignCertificate, Health, NodeStanding,
 };
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
 use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::{explained, listed};
-use super::node_findings::{METADATA_FULL, SILENT, STOPPED, STOPPED_SECONDS};
+use super::node_findings::{METADATA_FULL, SILENT, STOPPED, STOPPED_SECONDS, fails_at_starting};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::{Absence, Reports};
@@ -31,8 +31,6 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// by himself does so when a third is left.
 const FOREIGN_DAYS: u64 = 120;
 
-/// From so many seconds after a node could be relied on a start that follows one that was cut short is a loss, too.
-const STARTING_SECONDS: u64 = 60;
 /// What is said of a node that answers, and is not to be relied on yet.
 const OPENS: &str = "it has just started, and opens its devices";
 
@@ -351,12 +349,9 @@ fn of_loss(
     let absence = reports.absence(node.node);
     let is_stopped = absence == Some(Absence::Stopped);
     let silence = reports.silence(node.node).map_or(0, |it| it.0);
-    // It is started again and again, and ends before it can be relied on.
-    let fails_at_starting =
-        silence >= STARTING_SECONDS && reports.process_before(node.node) == Some(ProcessEnd::Cut);
     let no_loss = match absence {
         Some(Absence::Stopped) if silence < STOPPED_SECONDS => Some(STOPPED),
-        Some(Absence::Opening) if !fails_at_starting => Some(OPENS),
+        Some(Absence::Opening) if !fails_at_starting(reports, node.node) => Some(OPENS),
         _ => None,
     };
     if let Some(words) = no_loss.filter(|_| !is_for_that) {

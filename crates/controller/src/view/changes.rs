@@ -82,9 +82,9 @@ struct NodeStateOf {
 }
 
 impl NodeStateOf {
-    /// Whether it has gone down for good where it answered, and was not to be relied on, or matters more than it did.
+    /// Whether it has gone down for good where it answered, and was not to be relied on.
     const fn is_down_since(&self, was: &Self) -> bool {
-        self.words.is_some() && was.words.is_none() || self.is_lost && !was.is_lost
+        self.words.is_some() && was.words.is_none()
     }
 
     /// Whether it was started anew since.
@@ -117,6 +117,12 @@ impl NodeStateOf {
             words.push_str("; it was away between two looks");
         }
         Some(words)
+    }
+}
+
+impl DeviceStateOf {
+    fn subject(&self, number: u16) -> String {
+        format!("device {number} of node {}", self.node)
     }
 }
 
@@ -238,12 +244,8 @@ impl Snapshot {
             }
         }
         for (id, node) in &mut self.nodes {
-            let Some(was) = before.nodes.get(id) else {
-                continue;
-            };
-            node.incarnation = node.incarnation.or(was.incarnation);
-            // Whoever has just begun to look does not know for how long it has been away, and it is told once.
-            node.is_lost |= !node.is_up && was.is_lost;
+            let known = before.nodes.get(id).and_then(|was| was.incarnation);
+            node.incarnation = node.incarnation.or(known);
         }
         self.primaries.follow(&before.primaries);
         let nodes = &self.nodes;
@@ -285,7 +287,14 @@ impl Snapshot {
             (EventKind::AlertCleared, &before.alerts, &self.alerts),
         ] {
             for (key, alert) in these {
-                if those.contains_key(key) {
+                // What matters more than it did is not over, and what matters less is no news.
+                let other = match alert.severity {
+                    Severity::Warning => Severity::Error,
+                    Severity::Error => Severity::Warning,
+                };
+                let is_told = those.contains_key(&(other, key.1.clone(), key.2.clone()))
+                    && (kind == EventKind::AlertCleared || other > alert.severity);
+                if is_told || those.contains_key(key) {
                     continue;
                 }
                 let severity = match (kind, alert.severity) {
@@ -336,9 +345,9 @@ impl Snapshot {
             } else if !node.is_up && (was_up || was.is_some_and(|was| node.is_down_since(was))) {
                 let words = node.words.as_deref();
                 let words = words.unwrap_or("not to be relied on");
-                let (kind, severity) = match (node.is_lost, node.is_stopped) {
-                    (true, _) => (EventKind::NodeLost, EventSeverity::Error),
-                    (false, true) => (EventKind::NodeStopped, EventSeverity::Info),
+                let (kind, severity) = match (node.is_stopped, node.is_lost) {
+                    (true, _) => (EventKind::NodeStopped, EventSeverity::Info),
+                    (false, true) => (EventKind::NodeLost, EventSeverity::Error),
                     (false, false) => (EventKind::NodeLost, EventSeverity::Warning),
                 };
                 changes.push(change(kind, severity, subject, words));
@@ -365,18 +374,41 @@ impl Snapshot {
                 let state = matches!(device.state, DeviceState::Missing | DeviceState::Lost);
                 state || device.is_absent
             };
-            let Some(was) = before.devices.get(key).filter(|was| *was != device) else {
-                continue;
+            let was = before.devices.get(key);
+            // Of a node that is new, or began to tell of its devices, all of them are.
+            let is_news = match was {
+                Some(was) => was != device,
+                None => self.is_up(key.0) && before.has_devices(key.0),
             };
-            let (kind, severity) = if is_lost(device) && !is_lost(was) {
+            if !is_news {
+                continue;
+            }
+            let (kind, severity) = if is_lost(device) && !was.is_some_and(is_lost) {
                 (EventKind::DeviceLost, EventSeverity::Error)
             } else {
                 (EventKind::DeviceState, EventSeverity::Info)
             };
-            let subject = format!("device {} of node {}", key.1, device.node);
-            let words = format!("{}: {}", device.path, device.state.as_str());
-            changes.push(change(kind, severity, subject, words));
+            let added = if was.is_none() { "added, " } else { "" };
+            let words = format!("{}: {added}{}", device.path, device.state.as_str());
+            changes.push(change(kind, severity, device.subject(key.1), words));
         }
+        for (key, device) in &before.devices {
+            let is_there = self.devices.contains_key(key);
+            if !is_there && self.is_up(key.0) && self.has_devices(key.0) {
+                let (kind, info) = (EventKind::DeviceState, EventSeverity::Info);
+                let words = format!("{}: removed", device.path);
+                changes.push(change(kind, info, device.subject(key.1), words));
+            }
+        }
+    }
+
+    fn is_up(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.is_up)
+    }
+
+    fn has_devices(&self, node: NodeId) -> bool {
+        let all = (node, u16::MIN)..=(node, u16::MAX);
+        self.devices.range(all).next().is_some()
     }
 }
 
@@ -512,6 +544,44 @@ mod tests {
         let mut back = here(DeviceState::Lost);
         let expected = [EventKind::NodeBack, EventKind::DeviceLost];
         assert_eq!(kinds(back.follow(&away)), expected);
+    }
+
+    #[test]
+    fn devices_that_come_and_go_are_told() {
+        let with = |is_up, numbers: &[u16]| {
+            let device = |number| DeviceStateOf {
+                node: "n1".to_owned(),
+                path: format!("/dev/sd{number}"),
+                state: DeviceState::InUse,
+                is_absent: false,
+            };
+            let devices = numbers.iter().map(|it| ((NodeId(1), *it), device(*it)));
+            Snapshot {
+                nodes: BTreeMap::from([(NodeId(1), node("n1", is_up))]),
+                devices: devices.collect(),
+                ..with("", Health::Healthy)
+            }
+        };
+        let told = |mut then: Snapshot, before: &Snapshot| {
+            let changes = then.follow(before).into_iter();
+            let changes = changes.filter(|it| it.kind == EventKind::DeviceState);
+            changes
+                .map(|it| format!("{}: {}", it.subject, it.detail))
+                .collect::<Vec<_>>()
+        };
+        let expected = [
+            "device 2 of node n1: /dev/sd2: added, in-use",
+            "device 0 of node n1: /dev/sd0: removed",
+        ];
+        assert_eq!(told(with(true, &[1, 2]), &with(true, &[0, 1])), expected);
+        // It has just begun to tell of them, or does not tell any more.
+        assert!(told(with(true, &[0, 1]), &with(true, &[])).is_empty());
+        assert!(told(with(true, &[]), &with(true, &[0, 1])).is_empty());
+        // It was removed while the node was away.
+        let mut away = with(false, &[]);
+        let changes = away.follow(&with(true, &[0, 1]));
+        assert!(changes.iter().all(|it| it.kind != EventKind::DeviceState));
+        assert_eq!(told(with(true, &[1]), &away), [expected[1]]);
     }
 
     fn syncing(moved: u64, is_moving: bool, is_done: bool) -> Snapshot {
@@ -709,47 +779,32 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_lost_in_the_end_is_told_as_that_once() {
-        let state = |is_stopped, is_lost, words: &str| Snapshot {
-            nodes: BTreeMap::from([(
-                NodeId(1),
-                NodeStateOf {
-                    is_stopped,
-                    is_lost,
-                    words: Some(format!("down: {words}")),
-                    ..node("n1", false)
-                },
-            )]),
-            ..with("", Health::Healthy)
+    fn what_matters_otherwise_than_it_did_is_not_over() {
+        let told = |severity| {
+            let alert = Alert {
+                severity,
+                subject: "node n1".to_owned(),
+                detail: "it has not registered since it started".to_owned(),
+            };
+            Snapshot {
+                alerts: BTreeMap::from([(key(&alert), alert)]),
+                ..with("", Health::Healthy)
+            }
         };
-        let told = |then: &mut Snapshot, before: &Snapshot| {
-            let changes = then.follow(before).into_iter();
+        let changes = |then: Snapshot, before: &Snapshot| {
+            let changes = then.clone().follow(before).into_iter();
             changes.map(|it| (it.kind, it.severity)).collect::<Vec<_>>()
         };
-        let up = Snapshot {
-            nodes: BTreeMap::from([(NodeId(1), node("n1", true))]),
-            ..with("", Health::Healthy)
+        let (warning, error) = (told(Severity::Warning), told(Severity::Error));
+        let raised = [(EventKind::AlertRaised, EventSeverity::Error)];
+        assert_eq!(changes(error.clone(), &warning), raised);
+        assert_eq!(changes(warning.clone(), &error), []);
+        let cleared = [(EventKind::AlertCleared, EventSeverity::Info)];
+        let none = Snapshot {
+            alerts: BTreeMap::new(),
+            ..warning
         };
-        let critical = [(EventKind::NodeLost, EventSeverity::Error)];
-        for (is_stopped, words, kind, severity) in [
-            (true, STOPPED, EventKind::NodeStopped, EventSeverity::Info),
-            (
-                false,
-                "it opens its devices",
-                EventKind::NodeLost,
-                EventSeverity::Warning,
-            ),
-        ] {
-            let mut away = state(is_stopped, false, words);
-            assert_eq!(told(&mut away, &up), [(kind, severity)]);
-            assert_eq!(told(&mut away.clone(), &away), []);
-            let mut lost = state(is_stopped, true, words);
-            assert_eq!(told(&mut lost, &away), critical);
-            // Another one steers, and does not know for how long it has been away.
-            let mut unknown = state(is_stopped, false, words);
-            assert_eq!(told(&mut unknown, &lost), []);
-            assert_eq!(told(&mut lost, &unknown), [], "it was told");
-        }
+        assert_eq!(changes(none, &error), cleared);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceR
 }
 
 /// A mirror of two slices on two of three nodes.
-pub(super) fn inventory(slices: Vec<SliceRecord>) -> Inventory {
+pub(crate) fn inventory(slices: Vec<SliceRecord>) -> Inventory {
     let cluster = ClusterRecord {
         schema: 1,
         cluster: ClusterId(7),

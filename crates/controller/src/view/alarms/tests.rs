@@ -2,7 +2,7 @@
 
 use holdfast_api::documents::{
     Device, DeviceState, DeviceTier, ListedMember, LocalJoining, LocalMetadata, LocalReport,
-    LocalSilence, LocalSlice, MemberState, Mending, Room, Vitals,
+    LocalSilence, LocalSlice, MemberState, Mending, ProcessEnd, Room, Vitals,
 };
 use holdfast_control::{AlarmBook, AlarmSeverity, HOLD_MAX_MS, Moment};
 use holdfast_model::Sequence;
@@ -11,7 +11,7 @@ use holdfast_model::record::{
     NodeStanding as Wanted,
 };
 
-use super::super::node_findings::is_lost;
+use super::super::node_findings::{STARTING_SECONDS, is_lost};
 use super::super::status;
 use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
 use super::*;
@@ -209,7 +209,7 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
     assert_eq!(told(&inventory, &unregistered(1)), warning);
     assert_eq!(told(&inventory, &unregistered(100)), critical);
     let kept = with(inventory, &[(2, Wanted::Maintenance)]);
-    for reports in [away, stopped(STOPPED_SECONDS)] {
+    for reports in [away, stopped(STOPPED_SECONDS), unregistered(100)] {
         assert_eq!(told(&kept, &reports), warning);
     }
     assert_eq!(AlarmKind::NodeLost.text().severity, AlarmSeverity::Critical);
@@ -234,9 +234,12 @@ fn a_node_that_ends_each_time_while_it_opens_its_devices_is_lost() {
             process_before,
             ..local(2, Vec::new())
         };
-        let seen = looked(&inventory, &Reports::of([steers, opens]));
+        let reports = Reports::of([steers, opens]);
+        let seen = looked(&inventory, &reports);
         let observed = &seen.all.seen[&(AlarmKind::NodeLost, "node n2".to_owned())];
         assert_eq!(observed.detail, OPENS);
+        let matters = is_lost(&inventory, &reports, NodeId(2));
+        assert_eq!(matters, observed.value.is_some());
         observed.value
     };
     let (cut, stopped) = (Some(ProcessEnd::Cut), Some(ProcessEnd::Stopped));

@@ -121,4 +121,12 @@ fn a_drain_tells_how_long_it_takes() {
     };
     assert_eq!(drained(Some(2 * MIB)), (2 * MIB, Some(15)));
     assert_eq!(drained(None), (0, None));
+    // The one that was on its way is there, and is to be let go here.
+    let arrived = [1, 2, 3].map(|node| (node, Membership::InSync));
+    inventory.slices.insert(id(0), slice_record(0, &arrived));
+    joined.joining.clear();
+    let slices = vec![joined, local_slice(1, 5, true, 20 * MIB)];
+    let reports = Reports::of([local(1, slices), local(2, Vec::new()), local(3, Vec::new())]);
+    let to_move = node_details(&inventory, &reports, NodeId(1)).node.to_move;
+    assert_eq!((to_move.slices, to_move.bytes_left), (2, 20 * MIB));
 }
