@@ -96,7 +96,9 @@ impl Scope {
         }
     }
 
-    const fn has(self, area: Area) -> bool {
+    /// Whether that part of the interface is among it.
+    #[must_use]
+    pub const fn has(self, area: Area) -> bool {
         match self {
             Self::Everything => true,
             Self::Volumes => matches!(area, Area::Volumes),

@@ -23,7 +23,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use holdfast_identity::{Caller, Who};
+use holdfast_identity::{Caller, Permission, Who};
 use holdfast_model::ClusterId;
 use serde::Serialize;
 
@@ -181,7 +181,7 @@ async fn admit(
     let caller = caller.map_err(|problem| (None, problem))?;
     match need {
         Need::Permission(permission) if !caller.may(permission) => {
-            let problem = forbidden(&caller, permission.role.name());
+            let problem = forbidden(&caller, permission);
             Err((Some(caller), problem))
         }
         _ if is_read(&head.method) || matches!(caller.who, Who::Node(_)) => Ok(Some(caller)),
@@ -290,15 +290,17 @@ fn is_of_our_page(headers: &HeaderMap) -> bool {
     origin.is_some() && origin == text("host")
 }
 
-fn forbidden(caller: &Caller, role: &str) -> Problem {
-    let detail = match caller.scope {
-        holdfast_identity::Scope::Everything => {
-            format!("{} is {}, and this takes {role}", caller.who, caller.role)
-        }
-        scope => format!(
-            "{} is {} for {scope}, and this is another part, or takes {role}",
-            caller.who, caller.role
-        ),
+fn forbidden(caller: &Caller, Permission { role, area }: Permission) -> Problem {
+    let Caller {
+        who,
+        role: has,
+        scope,
+        ..
+    } = caller;
+    let detail = if scope.has(area) {
+        format!("{who} is {has}, and this takes {}", role.name())
+    } else {
+        format!("{who} is for {scope} only, and this is another part")
     };
     Problem::new(ProblemKind::Forbidden, detail)
         .hint("an administrator can change a user's role, or make another token")
@@ -396,6 +398,34 @@ mod tests {
             ";;",
         ] {
             assert_eq!(found(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_not_is_told_what_is_lacking() {
+        use holdfast_identity::{Area, Role, Scope};
+        let said = |scope, role, area| {
+            let caller = Caller {
+                role: Role::Operator,
+                scope,
+                ..Caller::node(1)
+            };
+            forbidden(&caller, Permission { role, area }).detail
+        };
+        let part = said(Scope::Volumes, Role::Viewer, Area::Cluster);
+        assert!(
+            part.ends_with("is for volumes only, and this is another part"),
+            "{part}"
+        );
+        for (scope, area) in [
+            (Scope::Volumes, Area::Volumes),
+            (Scope::Everything, Area::Cluster),
+        ] {
+            let role = said(scope, Role::Administrator, area);
+            assert!(
+                role.ends_with("is operator, and this takes administrator"),
+                "{role}"
+            );
         }
     }
 

@@ -10,6 +10,7 @@ use holdfast_api::documents::{
 };
 use holdfast_api::{ApiClient, ClientError};
 use holdfast_control::{VolumeName, VolumeSize};
+use holdfast_identity::Scope;
 use holdfast_stdx::Count;
 use serde::Serialize;
 
@@ -198,7 +199,13 @@ async fn warn_of_promises(client: &ApiClient, output: &Output) {
     if output.is_for_programs() {
         return;
     }
-    let Ok(status) = client.clone().within(EXTRAS_MAX).status().await else {
+    let client = client.clone().within(EXTRAS_MAX);
+    // What a token for volumes may not ask would be put down as a refusal.
+    let scope = client.who().await.map(|it| it.scope);
+    if scope.is_ok_and(|it| it != Scope::Everything) {
+        return;
+    }
+    let Ok(status) = client.status().await else {
         return;
     };
     // Who is down has room, too; nobody knows how much.
