@@ -410,7 +410,7 @@ async fn local_cluster<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalCl
 
 /// The stalls of all volumes
 ///
-/// Times of more than 100 ms in which commands waited at a portal and none was done.
+/// Times of 100 ms and more in which commands waited at a portal and none was done.
 #[utoipa::path(get, path = "/api/v1/stalls", params(StallQuery), responses(
     (status = 200, body = StallList),
     OfQuery,

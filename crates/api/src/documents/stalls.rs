@@ -69,7 +69,7 @@ impl StallCause {
     }
 }
 
-/// A time of more than 100 ms in which commands waited at a portal and none was done.
+/// A time of 100 ms or more in which commands waited at a portal and none was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stall {
     /// When it began: milliseconds since 1970, by the clock of the portal's node.
