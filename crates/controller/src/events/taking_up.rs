@@ -55,6 +55,10 @@ impl Found {
                 EventKind::NodeLost | EventKind::NodeStopped | EventKind::NodeBack => true,
                 // What is said of an alarm follows what is so, and its kind stands first.
                 EventKind::AlarmRaised => kind_of(&event.detail) == kind_of(&change.detail),
+                // What matters more than it did is told anew.
+                EventKind::AlertRaised => {
+                    (event.severity, &event.detail) == (change.severity, &change.detail)
+                }
                 _ => event.detail == change.detail,
             };
             let is_kind = event.kind == change.kind || is_away(event.kind) && is_away(change.kind);
@@ -224,6 +228,7 @@ mod tests {
     fn found(told: &[(EventKind, &str, &str)]) -> Found {
         let event = |(at_ms, (kind, subject, detail)): (usize, &(EventKind, &str, &str))| Event {
             kind: *kind,
+            severity: EventSeverity::Info,
             subject: (*subject).to_owned(),
             detail: (*detail).to_owned(),
             ..event(at_ms as u64)
@@ -294,6 +299,11 @@ mod tests {
             "95 % of its room is used",
         );
         assert!(found(&[full, hot]).has_told(&change(full)));
+        let more = Change {
+            severity: EventSeverity::Error,
+            ..change(full)
+        };
+        assert!(!found(&[full, hot]).has_told(&more));
         assert!(!found(&[full, no_more, hot]).has_told(&change(full)));
         assert!(
             found(&[hot, no_more]).has_told(&change(hot)),

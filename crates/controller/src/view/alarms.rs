@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use holdfast_api::documents::{
-    CertificateOf, Finding, FindingKind, ForeignCertificate, Health, NodeStanding,
+    CertificateOf, Finding, FindingKind, ForeignCertificate, Health, NodeStanding, ProcessEnd,
 };
 use holdfast_control::{AlarmKind, Inventory, Observation, Observations};
 use holdfast_model::record::{MaintenanceRecord, NodeRecord, VolumeRecord};
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use super::assessed::{self, Assessed};
 use super::explain::{explained, listed};
-use super::node_findings::{METADATA_FULL, SILENT, STOPPED, STOPPED_SECONDS, fails_at_starting};
+use super::node_findings::{METADATA_FULL, SILENT, STOPPED, STOPPED_SECONDS};
 use super::work::Missing;
 use super::{promised_bytes_of, standing, volume_alert, work};
 use crate::reports::{Absence, Reports};
@@ -33,6 +33,11 @@ const FOREIGN_DAYS: u64 = 120;
 
 /// What is said of a node that answers, and is not to be relied on yet.
 const OPENS: &str = "it has just started, and opens its devices";
+/// The same when they are open.
+const REGISTERS: &str = "it has just started, and is about to register";
+/// From so many seconds after a node could be relied on its alarm is raised though it opens its devices, if the start before was cut short:
+/// it may be started again and again, and end each time.
+const STARTING_SECONDS: u64 = 60;
 
 /// How far syncs have come, from look to look.
 #[derive(Debug, Default)]
@@ -349,9 +354,12 @@ fn of_loss(
     let absence = reports.absence(node.node);
     let is_stopped = absence == Some(Absence::Stopped);
     let silence = reports.silence(node.node).map_or(0, |it| it.0);
+    let fails_at_starting =
+        silence >= STARTING_SECONDS && reports.process_before(node.node) == Some(ProcessEnd::Cut);
     let no_loss = match absence {
         Some(Absence::Stopped) if silence < STOPPED_SECONDS => Some(STOPPED),
-        Some(Absence::Opening) if !fails_at_starting(reports, node.node) => Some(OPENS),
+        Some(Absence::Opening) if !fails_at_starting => Some(OPENS),
+        Some(Absence::Unregistered) if reports.has_just_started(node.node) => Some(REGISTERS),
         _ => None,
     };
     if let Some(words) = no_loss.filter(|_| !is_for_that) {

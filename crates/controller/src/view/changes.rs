@@ -375,10 +375,9 @@ impl Snapshot {
                 state || device.is_absent
             };
             let was = before.devices.get(key);
-            // Of a node that is new, or began to tell of its devices, all of them are.
             let is_news = match was {
                 Some(was) => was != device,
-                None => self.is_up(key.0) && before.has_devices(key.0),
+                None => self.tells_on(before, key.0),
             };
             if !is_news {
                 continue;
@@ -393,8 +392,7 @@ impl Snapshot {
             changes.push(change(kind, severity, device.subject(key.1), words));
         }
         for (key, device) in &before.devices {
-            let is_there = self.devices.contains_key(key);
-            if !is_there && self.is_up(key.0) && self.has_devices(key.0) {
+            if !self.devices.contains_key(key) && self.tells_on(before, key.0) {
                 let (kind, info) = (EventKind::DeviceState, EventSeverity::Info);
                 let words = format!("{}: removed", device.path);
                 changes.push(change(kind, info, device.subject(key.1), words));
@@ -402,8 +400,13 @@ impl Snapshot {
         }
     }
 
-    fn is_up(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|node| node.is_up)
+    /// Whether the same start of a node told of its devices before, and does: those of one that was replaced have the same numbers, and
+    /// to one that has just begun all of them are new.
+    fn tells_on(&self, before: &Self, node: NodeId) -> bool {
+        let start = |seen: &Self| seen.nodes.get(&node).and_then(|it| it.incarnation);
+        let is_up = self.nodes.get(&node).is_some_and(|node| node.is_up);
+        let is_same = start(self).is_some() && start(self) == start(before);
+        is_up && is_same && before.has_devices(node) && self.has_devices(node)
     }
 
     fn has_devices(&self, node: NodeId) -> bool {
@@ -548,7 +551,7 @@ mod tests {
 
     #[test]
     fn devices_that_come_and_go_are_told() {
-        let with = |is_up, numbers: &[u16]| {
+        let start_of = |start: u64, is_up, numbers: &[u16]| {
             let device = |number| DeviceStateOf {
                 node: "n1".to_owned(),
                 path: format!("/dev/sd{number}"),
@@ -556,12 +559,17 @@ mod tests {
                 is_absent: false,
             };
             let devices = numbers.iter().map(|it| ((NodeId(1), *it), device(*it)));
+            let state = NodeStateOf {
+                incarnation: Some(start).filter(|_| is_up),
+                ..node("n1", is_up)
+            };
             Snapshot {
-                nodes: BTreeMap::from([(NodeId(1), node("n1", is_up))]),
+                nodes: BTreeMap::from([(NodeId(1), state)]),
                 devices: devices.collect(),
                 ..with("", Health::Healthy)
             }
         };
+        let with = |is_up, numbers: &[u16]| start_of(4, is_up, numbers);
         let told = |mut then: Snapshot, before: &Snapshot| {
             let changes = then.follow(before).into_iter();
             let changes = changes.filter(|it| it.kind == EventKind::DeviceState);
@@ -582,6 +590,8 @@ mod tests {
         let changes = away.follow(&with(true, &[0, 1]));
         assert!(changes.iter().all(|it| it.kind != EventKind::DeviceState));
         assert_eq!(told(with(true, &[1]), &away), [expected[1]]);
+        // Another machine has taken its place: the numbers are those of other devices.
+        assert!(told(start_of(5, true, &[1, 2]), &away).is_empty());
     }
 
     fn syncing(moved: u64, is_moving: bool, is_done: bool) -> Snapshot {

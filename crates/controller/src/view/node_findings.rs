@@ -1,7 +1,7 @@
 //! What there is to know about a node, apart from what follows from it for volumes.
 
 use holdfast_api::documents::{
-    Finding, FindingKind, Health, LocalMetadata, NodeStanding, ProcessEnd, Remedy, RoomLevel,
+    Finding, FindingKind, Health, LocalMetadata, NodeStanding, Remedy, RoomLevel,
 };
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
@@ -22,8 +22,6 @@ pub(crate) const SILENT: &str = "it does not answer";
 pub(crate) const STOPPED: &str = "it was stopped";
 /// For how long a node that was told to stop is not lost: longer than a machine takes to start.
 pub(crate) const STOPPED_SECONDS: u64 = 600;
-/// From so many seconds after a node could be relied on a start that follows one that was cut short is a loss, too.
-pub(crate) const STARTING_SECONDS: u64 = 60;
 /// What helps where the metadata is full.
 pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl defrag` for each member, then `etcdctl alarm \
                                         disarm`; if it is full again soon, raise its quota";
@@ -35,12 +33,10 @@ pub(crate) fn is_lost(inventory: &Inventory, reports: &Reports, node: NodeId) ->
         return false;
     };
     match (standing(inventory, node), absence) {
-        (NodeStanding::Removed | NodeStanding::Waiting, _) => false,
-        (
-            NodeStanding::Maintenance,
-            Absence::Down | Absence::Stopped | Absence::Opening | Absence::Unregistered,
-        ) => false,
-        (_, Absence::Opening) => fails_at_starting(reports, node),
+        (NodeStanding::Removed | NodeStanding::Waiting, _) | (_, Absence::Opening) => false,
+        (NodeStanding::Maintenance, Absence::Down | Absence::Stopped | Absence::Unregistered) => {
+            false
+        }
         (_, Absence::Stopped) => {
             let silence = reports.silence(node).map_or(0, |it| it.0);
             silence >= STOPPED_SECONDS
@@ -48,12 +44,6 @@ pub(crate) fn is_lost(inventory: &Inventory, reports: &Reports, node: NodeId) ->
         (_, Absence::Unregistered) => !reports.has_just_started(node),
         _ => true,
     }
-}
-
-/// Whether a node that opens its devices is started again and again, and ends each time before it can be relied on.
-pub(crate) fn fails_at_starting(reports: &Reports, node: NodeId) -> bool {
-    let silence = reports.silence(node).map_or(0, |it| it.0);
-    silence >= STARTING_SECONDS && reports.process_before(node) == Some(ProcessEnd::Cut)
 }
 
 /// What there is to know.

@@ -11,7 +11,7 @@ use holdfast_model::record::{
     NodeStanding as Wanted,
 };
 
-use super::super::node_findings::{STARTING_SECONDS, is_lost};
+use super::super::node_findings::is_lost;
 use super::super::status;
 use super::super::tests::{BOTH, inventory, local, local_slice, slice_record, versioned};
 use super::*;
@@ -206,8 +206,15 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
         let reports = Reports::of([local(1, Vec::new()), starts, local(3, Vec::new())]);
         reports.but_unregistered(NodeId(2))
     };
-    assert_eq!(told(&inventory, &unregistered(1)), warning);
-    assert_eq!(told(&inventory, &unregistered(100)), critical);
+    for (number, expected, value_of_it) in [(1, warning, None), (100, critical, Some(1))] {
+        let reports = unregistered(number);
+        assert_eq!(told(&inventory, &reports), expected);
+        let seen = looked(&inventory, &reports);
+        assert_eq!(
+            value(&seen, AlarmKind::NodeLost, "node n2"),
+            Some(value_of_it)
+        );
+    }
     let kept = with(inventory, &[(2, Wanted::Maintenance)]);
     for reports in [away, stopped(STOPPED_SECONDS), unregistered(100)] {
         assert_eq!(told(&kept, &reports), warning);
@@ -234,12 +241,9 @@ fn a_node_that_ends_each_time_while_it_opens_its_devices_is_lost() {
             process_before,
             ..local(2, Vec::new())
         };
-        let reports = Reports::of([steers, opens]);
-        let seen = looked(&inventory, &reports);
+        let seen = looked(&inventory, &Reports::of([steers, opens]));
         let observed = &seen.all.seen[&(AlarmKind::NodeLost, "node n2".to_owned())];
         assert_eq!(observed.detail, OPENS);
-        let matters = is_lost(&inventory, &reports, NodeId(2));
-        assert_eq!(matters, observed.value.is_some());
         observed.value
     };
     let (cut, stopped) = (Some(ProcessEnd::Cut), Some(ProcessEnd::Stopped));
