@@ -141,12 +141,14 @@ fn listed(alarms: &[Alarm]) -> String {
     let rows: Vec<_> = alarms
         .iter()
         .map(|alarm| {
-            let state = match (alarm.cleared_ms, &alarm.acknowledged) {
+            let mut state = match (alarm.cleared_ms, &alarm.acknowledged) {
                 (Some(at), _) => format!("over {}", utc(at)),
                 (None, Some(it)) => format!("known to {}", it.by),
-                (None, None) if says_well(&alarm.detail) => "raised, well again".to_owned(),
                 (None, None) => "raised".to_owned(),
             };
+            if alarm.cleared_ms.is_none() && says_well(&alarm.detail) {
+                state.push_str(", well again");
+            }
             [
                 alarm.id.to_string(),
                 alarm.severity.as_str().to_owned(),

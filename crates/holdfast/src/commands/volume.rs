@@ -193,18 +193,23 @@ async fn patiently<T>(
     Ok(doing.await?)
 }
 
+/// Who is asked for what is told besides; nobody where the token is for volumes only: that would be put down as a refusal.
+async fn for_extras(client: &ApiClient) -> Option<ApiClient> {
+    let client = client.clone().within(EXTRAS_MAX);
+    let scope = client.who().await.map(|it| it.scope);
+    let is_for_less = scope.is_ok_and(|it| it != Scope::Everything);
+    (!is_for_less).then_some(client)
+}
+
 /// Says so to people if the volumes together may fill more than there is. What is done is done, whatever
 /// comes of it.
 async fn warn_of_promises(client: &ApiClient, output: &Output) {
     if output.is_for_programs() {
         return;
     }
-    let client = client.clone().within(EXTRAS_MAX);
-    // What a token for volumes may not ask would be put down as a refusal.
-    let scope = client.who().await.map(|it| it.scope);
-    if scope.is_ok_and(|it| it != Scope::Everything) {
+    let Some(client) = for_extras(client).await else {
         return;
-    }
+    };
     let Ok(status) = client.status().await else {
         return;
     };
@@ -235,8 +240,10 @@ async fn show(client: &ApiClient, output: &Output, volume: &Volume) -> Result<()
         return output.result(volume, String::new);
     }
     let summary = summary(client, volume).await;
-    let nodes = client.clone().within(EXTRAS_MAX).nodes().await;
-    let nodes = nodes.map_or(Vec::new(), |list| list.nodes);
+    let nodes = match for_extras(client).await {
+        Some(client) => client.nodes().await.map_or(Vec::new(), |list| list.nodes),
+        None => Vec::new(),
+    };
     let away = nodes.iter().filter(|node| node.state != NodeState::Up);
     let away = away.map(|node| (node.name.as_str(), node::state(node)));
     let away: BTreeMap<&str, String> = away.collect();
