@@ -801,8 +801,8 @@ mod tests {
                 ..with("", Health::Healthy)
             }
         };
-        let changes = |then: Snapshot, before: &Snapshot| {
-            let changes = then.clone().follow(before).into_iter();
+        let changes = |mut then: Snapshot, before: &Snapshot| {
+            let changes = then.follow(before).into_iter();
             changes.map(|it| (it.kind, it.severity)).collect::<Vec<_>>()
         };
         let (warning, error) = (told(Severity::Warning), told(Severity::Error));
