@@ -850,14 +850,19 @@ mod tests {
         bench
     }
 
-    #[test]
-    fn what_is_not_seen_is_not_said_to_be_well() {
+    /// Nobody knows how that node is, or it says nothing.
+    fn unseen() -> [Observations; 2] {
         let nobody_knows = seen(&[(LOST, "node n1", None)]);
         let nobody_asks = Observations {
             silent: BTreeSet::from(["node n1".to_owned()]),
             ..seen(&[])
         };
-        for seen in [nobody_knows, nobody_asks] {
+        [nobody_knows, nobody_asks]
+    }
+
+    #[test]
+    fn what_is_not_seen_is_not_said_to_be_well() {
+        for seen in unseen() {
             let mut bench = well();
             bench.looks(5, &seen);
             let detail = &bench.record.raised[0].detail;
@@ -868,12 +873,7 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_meanwhile_was_not_well_all_the_while() {
-        let nobody_knows = seen(&[(LOST, "node n1", None)]);
-        let nobody_asks = Observations {
-            silent: BTreeSet::from(["node n1".to_owned()]),
-            ..seen(&[])
-        };
-        for unseen in [nobody_knows, nobody_asks] {
+        for unseen in unseen() {
             let mut bench = well();
             bench.looks(10, &unseen);
             let up = seen(&[(LOST, "node n1", Some(0))]);

@@ -120,18 +120,18 @@ impl NodeStateOf {
     }
 }
 
-impl DeviceStateOf {
-    fn subject(&self, number: u16) -> String {
-        format!("device {number} of node {}", self.node)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct DeviceStateOf {
     node: String,
     path: String,
     state: DeviceState,
     is_absent: bool,
+}
+
+impl DeviceStateOf {
+    fn subject(&self, number: u16) -> String {
+        format!("device {number} of node {}", self.node)
+    }
 }
 
 /// A change, in words.

@@ -78,16 +78,21 @@ fn away_for(seconds: u64) -> (Inventory, Reports) {
     let alone = [(1, Membership::InSync), (2, ABSENT)];
     let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
     let slices = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
+    let reports = Reports::of([steering(seconds, slices), local(3, Vec::new())]);
+    (inventory, reports)
+}
+
+/// What node 1 says, which steers, and has not been able to rely on node 2 for so many seconds.
+fn steering(seconds: u64, slices: Vec<LocalSlice>) -> LocalReport {
     let silence = LocalSilence {
         node: 2,
         seconds,
         at_least: false,
     };
-    let silent = LocalReport {
+    LocalReport {
         silent: vec![silence],
         ..local(1, slices)
-    };
-    (inventory, Reports::of([silent, local(3, Vec::new())]))
+    }
 }
 
 #[test]
@@ -226,22 +231,16 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
 fn a_node_that_ends_each_time_while_it_opens_its_devices_is_lost() {
     let inventory = with(without_n2().0, &[]);
     let lost = |seconds, process_before| {
-        let silence = LocalSilence {
-            node: 2,
-            seconds,
-            at_least: false,
-        };
-        let steers = LocalReport {
-            silent: vec![silence],
-            ..local(1, Vec::new())
-        };
         let opens = LocalReport {
             number: 1,
             open: false,
             process_before,
             ..local(2, Vec::new())
         };
-        let seen = looked(&inventory, &Reports::of([steers, opens]));
+        let seen = looked(
+            &inventory,
+            &Reports::of([steering(seconds, Vec::new()), opens]),
+        );
         let observed = &seen.all.seen[&(AlarmKind::NodeLost, "node n2".to_owned())];
         assert_eq!(observed.detail, OPENS);
         observed.value
