@@ -359,7 +359,11 @@ fn of_loss(
     let no_loss = match absence {
         Some(Absence::Stopped) if silence < STOPPED_SECONDS => Some(STOPPED),
         Some(Absence::Opening) if !fails_at_starting => Some(OPENS),
-        Some(Absence::Unregistered) if reports.has_just_started(node.node) => Some(REGISTERS),
+        Some(Absence::Unregistered)
+            if reports.has_just_started(node.node) && !fails_at_starting =>
+        {
+            Some(REGISTERS)
+        }
         _ => None,
     };
     if let Some(words) = no_loss.filter(|_| !is_for_that) {

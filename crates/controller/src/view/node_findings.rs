@@ -27,7 +27,8 @@ pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl de
                                         disarm`; if it is full again soon, raise its quota";
 
 /// Whether a node on which nothing can be relied is lost: it matters as much as the alarm that is raised if that lasts. It is not where
-/// it was told to stop, has just started, is away for maintenance, or is no part of the cluster.
+/// it was told to stop, has just started, is away for maintenance, or is no part of the cluster. That one ends again and again while
+/// it starts, an alarm alone tells.
 pub(crate) fn is_lost(inventory: &Inventory, reports: &Reports, node: NodeId) -> bool {
     let Some(absence) = reports.absence(node) else {
         return false;

@@ -228,27 +228,31 @@ fn a_node_that_is_down_matters_everywhere_as_much_as_its_alarm() {
 }
 
 #[test]
-fn a_node_that_ends_each_time_while_it_opens_its_devices_is_lost() {
+fn a_node_that_ends_each_time_while_it_starts_is_lost() {
     let inventory = with(without_n2().0, &[]);
-    let lost = |seconds, process_before| {
-        let opens = LocalReport {
+    let lost = |open, seconds, process_before| {
+        let starts = LocalReport {
             number: 1,
-            open: false,
+            open,
             process_before,
             ..local(2, Vec::new())
         };
-        let seen = looked(
-            &inventory,
-            &Reports::of([steering(seconds, Vec::new()), opens]),
-        );
+        let mut reports = Reports::of([steering(seconds, Vec::new()), starts]);
+        if open {
+            reports = reports.but_unregistered(NodeId(2));
+        }
+        let seen = looked(&inventory, &reports);
         let observed = &seen.all.seen[&(AlarmKind::NodeLost, "node n2".to_owned())];
-        assert_eq!(observed.detail, OPENS);
+        assert_eq!(observed.detail == OPENS, !open);
         observed.value
     };
     let (cut, stopped) = (Some(ProcessEnd::Cut), Some(ProcessEnd::Stopped));
-    assert_eq!(lost(STARTING_SECONDS - 1, cut), None, "it was killed");
-    assert_eq!(lost(3600, stopped), None, "its machine was off for an hour");
-    assert_eq!(lost(STARTING_SECONDS, cut), Some(1));
+    // It ends while it opens its devices, and before it has registered.
+    for open in [false, true] {
+        assert_eq!(lost(open, STARTING_SECONDS - 1, cut), None, "it was killed");
+        assert_eq!(lost(open, 3600, stopped), None, "its machine was off");
+        assert_eq!(lost(open, STARTING_SECONDS, cut), Some(1));
+    }
 }
 
 #[test]
