@@ -183,6 +183,7 @@ impl Engine {
                 return;
             }
         }
+        self.consider_leaving();
         self.world.storage.handle_timeout(now);
         self.world.cluster.handle_timeout(now);
         self.portal.handle_timeout(now, &self.volumes);
@@ -230,7 +231,7 @@ impl Engine {
     /// When something is due, turns of initiators aside.
     fn next_due(&self) -> Option<Instant> {
         let stop = match self.life {
-            Life::Stopping { until, .. } => Some(until),
+            Life::Leaving { until } | Life::Stopping { until, .. } => Some(until),
             Life::Opening | Life::Open | Life::Stopped => None,
         };
         // A heartbeat's time even without links: else a freeze would go unnoticed.

@@ -23,6 +23,10 @@ use crate::notes::Notes;
 use crate::registration::Registration;
 use crate::storage::Storage;
 
+/// How long a node that is told to stop goes on: others may be told the same, and hear of it later. Whoever had not would take over
+/// what it leads, or leave it out, which is another epoch, and may be data to move. What the scheduler of a busy machine does to two
+/// processes that are told in a row is some ten milliseconds, and sessions are served meanwhile.
+const STOP_TOGETHER: Duration = Duration::from_millis(500);
 /// How long a stopping node waits for the others to have finished with one more of its replicas. Where others
 /// go on, they do not finish with those that follow them.
 const STOP_REST: Duration = Duration::from_millis(1500);
@@ -36,7 +40,9 @@ pub(crate) enum Life {
     Opening,
     /// It works.
     Open,
-    /// The operator wants it to stop: when it does whatever is left, as things are, and at the latest.
+    /// The operator wants it to stop: it stands for nothing any more, and does what it does until then.
+    Leaving { until: Instant },
+    /// It hands over: when it stops whatever is left, as things are, and at the latest.
     Stopping { until: Instant, at_last: Instant },
     /// Nothing more is asked of anybody.
     Stopped,
@@ -306,22 +312,51 @@ impl Engine {
         }
     }
 
+    /// The operator wants the node to stop.
     pub(crate) fn stop(&mut self, now: Instant) {
-        if self.life == Life::Opening {
-            self.life = Life::Stopping {
-                until: now,
-                at_last: now,
-            };
-            return;
+        match self.life {
+            Life::Opening => {
+                self.life = Life::Stopping {
+                    until: now,
+                    at_last: now,
+                };
+            }
+            Life::Open => self.prepare_to_leave(now),
+            Life::Leaving { .. } | Life::Stopping { .. } | Life::Stopped => {}
         }
+    }
+
+    /// Stands for nothing from now on, and leaves in a moment, if somebody is there who may be told to stop as well.
+    fn prepare_to_leave(&mut self, now: Instant) {
+        self.world.takeovers.close();
+        if !self.failed {
+            self.world.cluster.say_stopped(now, self.config.node);
+        }
+        let is_alone = self.world.peers.nodes().next().is_none();
+        if self.failed || is_alone {
+            self.leave(now);
+        } else {
+            let until = now + STOP_TOGETHER;
+            self.life = Life::Leaving { until };
+        }
+    }
+
+    /// The others have had their time to hear that they are to stop, if they are.
+    pub(crate) fn consider_leaving(&mut self) {
+        if let Life::Leaving { until } = self.life
+            && self.world.now >= until
+        {
+            self.leave(self.world.now);
+        }
+    }
+
+    /// Hands over, and lets go of hosts.
+    fn leave(&mut self, now: Instant) {
         self.life = Life::Stopping {
             until: now + STOP_REST,
             at_last: now + STOP_MAX,
         };
         self.portal.drop_all(now, &self.volumes);
-        if !self.failed {
-            self.world.cluster.say_stopped(now, self.config.node);
-        }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.stop(context));
         }
@@ -330,12 +365,12 @@ impl Engine {
     /// Another process may be this node by now: then this one hands over what it can, and ends.
     pub(crate) fn consider_successor(&mut self) {
         let own = self.config.node;
-        if self.life == Life::Open
+        if matches!(self.life, Life::Open | Life::Leaving { .. })
             && let Some(successor) = self.world.cluster.successor(own)
         {
             let peer = successor.peer.clone();
             self.world.notices.push(Notice::Displaced { peer });
-            self.stop(self.world.now);
+            self.leave(self.world.now);
         }
     }
 

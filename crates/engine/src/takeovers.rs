@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - one that waits goes on as soon as there is room, the lowest slice first;
-//! - one that gets nowhere keeps its place for a bounded time only.
+//! - one that gets nowhere keeps its place for a bounded time only;
+//! - on a node that is told to stop nobody begins.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct Takeovers {
     /// Those of them that keep their places.
     places: BTreeSet<(Instant, SliceId)>,
     waiting: BTreeSet<SliceId>,
+    /// Nobody begins any more.
+    closed: bool,
 }
 
 impl Takeovers {
@@ -39,7 +42,13 @@ impl Takeovers {
             standing: BTreeMap::new(),
             places: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            closed: false,
         }
+    }
+
+    /// Whoever is at it goes on, and nobody else begins any more.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Whether a replica may begin; else it waits for [`next`](Self::next).
@@ -86,7 +95,8 @@ impl Takeovers {
 
     /// When there may be room for who waits, if nobody is done before.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let (since, _) = self.places.first().filter(|_| !self.waiting.is_empty())?;
+        let may_begin = !self.closed && !self.waiting.is_empty();
+        let (since, _) = self.places.first().filter(|_| may_begin)?;
         Some(*since + PLACE_KEPT)
     }
 
@@ -96,7 +106,7 @@ impl Takeovers {
         {
             self.places.pop_first();
         }
-        self.places.len() < self.room
+        !self.closed && self.places.len() < self.room
     }
 }
 
@@ -125,6 +135,17 @@ mod tests {
             }
         }
         takeovers
+    }
+
+    #[test]
+    fn nobody_begins_where_it_is_closed() {
+        let mut takeovers = takeovers(ROOM + 1);
+        takeovers.close();
+        takeovers.note(START, slice(7), false, false);
+        assert_eq!(takeovers.next(START), None);
+        assert_eq!(takeovers.next_timeout(), None);
+        assert!(!takeovers.may_begin(START, slice(ROOM)));
+        assert!(takeovers.may_begin(START, slice(8)), "it is at it");
     }
 
     #[test]

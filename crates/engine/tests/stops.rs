@@ -1,10 +1,12 @@
 //! A node that is told to stop says so in the metadata, so that nobody takes it for lost.
 
-use holdfast_model::VolumeId;
+use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_model::record::{NodeRecord, Record, SliceRecord, StopRecord};
+use holdfast_model::{BLOCK_SIZE, VolumeId};
+use holdfast_stdx::Bytes;
 
-use crate::bench::host::volume_document;
-use crate::bench::{Bench, ME, SLICE, first_record};
+use crate::bench::host::{Host, UNIT, volume_document};
+use crate::bench::{Bench, ME, PEER, SLICE, first_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = SLICE.volume;
 
@@ -55,5 +57,32 @@ fn it_says_so_once_more_where_that_has_failed() {
 fn it_ends_where_the_metadata_says_nothing() {
     let mut bench = stopping();
     bench.pass(1600);
+    assert!(bench.has_stopped);
+}
+
+/// WRITE(10) of the first block.
+fn write() -> CommandRequest {
+    let data = Bytes::from(vec![7; BLOCK_SIZE]);
+    CommandRequest::new(UNIT, &[0x2A, 0, 0, 0, 0, 0, 0, 0, 8, 0]).writing(vec![data])
+}
+
+/// The others may be told the same, and hear of it later.
+#[test]
+fn it_goes_on_for_a_moment_where_there_are_others() {
+    let mut bench = Bench::new(&[
+        volume_document(VOLUME),
+        (SliceRecord::key(SLICE), first_record().encode()),
+        record_of_peer(store_of(PEER), 1),
+    ]);
+    bench.connect();
+    // Until it is no stranger any more.
+    bench.pass(1000);
+    let mut host = Host::log_in(&mut bench, 1, VOLUME);
+    bench.stop();
+    bench.pass(400);
+    assert_eq!(says_stopped(&bench), Some(true), "it is said at once");
+    assert!(!bench.has_stopped, "it leads");
+    assert_eq!(host.complete(&mut bench, write()).status, 0);
+    bench.pass(200);
     assert!(bench.has_stopped);
 }

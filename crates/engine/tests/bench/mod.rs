@@ -190,7 +190,7 @@ impl Bench {
 
     /// The node is started again; an operator says that it takes its place, or that the metadata is right, or does not.
     pub(crate) fn restart(&mut self, takes_over: bool) {
-        (self.watch, self.out) = (None, Output::default());
+        (self.watch, self.out, self.has_stopped) = (None, Output::default(), false);
         let mut config = EngineConfig {
             create: None,
             use_id: 2,
@@ -371,10 +371,10 @@ impl Bench {
         }
     }
 
-    /// Lets time pass.
+    /// Lets time pass. Nobody asks an engine that has stopped what is due.
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         let end = self.now + Duration::from_millis(milliseconds);
-        loop {
+        while !self.has_stopped {
             let beat = self.peer.map(|(due, _)| due);
             let timeout = self.engine.next_timeout();
             let due = beat.into_iter().chain(timeout).min();
