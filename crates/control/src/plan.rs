@@ -24,6 +24,7 @@
 //! made, or slices of which nobody knows why they are there, are left alone.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -60,7 +61,7 @@ pub struct Plan {
 }
 
 /// Why there is no plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// There is a volume of that name, and it is another one.
     #[error("there is a volume of that name, of {bytes} bytes and policy {policy}")]
@@ -137,8 +138,8 @@ pub enum PlanError {
     #[error("there is a volume of that name, at another target or with another LUN")]
     OtherPlace,
     /// The unit is another volume's.
-    #[error("that LUN of the target is the one of volume {0}")]
-    UnitTaken(VolumeId),
+    #[error("that LUN of the target is the one of volume `{0}`")]
+    UnitTaken(String),
     /// The unit is the one that a volume has where nobody names one.
     #[error("LUN 0 of that target is kept for the volume of its name")]
     UnitKept,

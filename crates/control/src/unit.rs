@@ -158,7 +158,7 @@ impl UnitPlace {
     pub(crate) fn check(&self, inventory: &Inventory, own: &Self) -> Result<(), PlanError> {
         let mut volumes = inventory.volumes.values();
         if let Some(taken) = volumes.find(|it| self.is_of(&it.record)) {
-            return Err(PlanError::UnitTaken(taken.record.volume));
+            return Err(PlanError::UnitTaken(taken.record.name.clone()));
         }
         if self != own && self.is_kept() {
             return Err(PlanError::UnitKept);
