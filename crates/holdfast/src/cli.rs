@@ -286,6 +286,11 @@ pub(crate) struct NodeArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeSubcommand {
     /// List the nodes of the cluster
+    ///
+    /// `WORK/S` is what hosts have the replicas on a node do in a second, as a mean over some minutes: each read and each write that
+    /// one takes part in counts, and each 64 KiB of them as much again. Who leads what is evened out by it. `TO MOVE` is what has to
+    /// go from the node, or to be rebuilt elsewhere in its place; `TO SEND` and `TO RECEIVE` are what it has to bring to others, and
+    /// to be brought.
     List,
     /// Show a node, and what is on it
     Show {
@@ -313,9 +318,10 @@ pub(crate) enum NodeSubcommand {
     },
     /// Put a node aside before its machine is worked on, or take it back
     ///
-    /// On: the node hands over what it leads, so that hosts notice nothing when it is stopped; it is given
-    /// nothing new, and nothing of it is rebuilt elsewhere however long it is off. This is refused where
-    /// a volume would stop without it. Off: what it has missed is copied to it, and it leads again.
+    /// On: the node hands over what it leads, and is given nothing new, and nothing of it is rebuilt elsewhere
+    /// however long it is off. When it is stopped then, what hosts write to volumes of which it has a copy waits
+    /// for a fraction of a second, until that copy is left out. This is refused where a volume would stop
+    /// without it. Off: what it has missed is copied to it, and it leads again.
     Maintenance {
         /// On before the work, off after it
         switch: Switch,
