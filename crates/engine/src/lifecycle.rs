@@ -24,8 +24,7 @@ use crate::registration::Registration;
 use crate::storage::Storage;
 
 /// How long a node that is told to stop goes on: others may be told the same, and hear of it later. Whoever had not would take over
-/// what it leads, or leave it out, which is another epoch, and may be data to move. What the scheduler of a busy machine does to two
-/// processes that are told in a row is some ten milliseconds, and sessions are served meanwhile.
+/// what it leads, or leave it out, which is another epoch, and may be data to move. Sessions are served meanwhile.
 const STOP_TOGETHER: Duration = Duration::from_millis(500);
 /// How long a stopping node waits for the others to have finished with one more of its replicas. Where others
 /// go on, they do not finish with those that follow them.
